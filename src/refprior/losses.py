@@ -8,6 +8,7 @@ minimize and its `terms`. The argument `settings` is the method whose fields are
 """
 
 from refprior.methods import (
+    adaptive_reference_prior,
     contrastive,
     dash,
     dbat,
@@ -31,6 +32,7 @@ from refprior.methods import (
 )
 
 __all__ = [
+    "adaptive_reference_prior",
     "contrastive",
     "dash",
     "dbat",

@@ -103,6 +103,7 @@ def test_copies_of_a_particle_learn_what_it_learns_alone(name: str, make: Callab
 
 
 MEMORIES = {
+    "AdaptiveReferencePrior": {"confidence": (), "pool": (2,), "labels": (2,)},
     "Dash": {"first_loss": (2,)},
     "FlexMatch": {"labels": (2, 32)},
     "FreeMatch": {"confidence": (2,), "marginal": (2, 2), "histogram": (2, 2)},

@@ -6,8 +6,18 @@ import numpy as np
 import pytest
 import torch
 
-from refprior.posterior import LabelQuality, label_posterior, out_of_fold_mixture, score_out_of_fold
-from refprior.posterior._held_out import _at_temperature, wilson_interval
+from refprior.information import uniform
+from refprior.posterior import (
+    LabelQuality,
+    ensemble_temperature,
+    held_out_weights,
+    label_posterior,
+    log_temperature_ratio,
+    out_of_fold_mixture,
+    predictive,
+    score_out_of_fold,
+)
+from refprior.posterior._held_out import _at_temperature, log_slope, wilson_interval
 
 
 def predictions(n: int = 40, classes: int = 5, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
@@ -143,3 +153,101 @@ def test_the_labels_to_check_first_come_first() -> None:
     )
     assert quality.order.tolist() == [1, 2, 0]
     assert repr(quality) == "3 labels, about 33 % wrong; check first: 7 (dog, not cat?), 9 (cat, not dog?)"
+
+
+def noisy(particles: int, noise: float, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    """Particles whose log-odds are a common signal and noise of their own, and true classes by the signal."""
+    draw = torch.Generator().manual_seed(seed)
+    signal = 2 * torch.randn(20_000, 4, generator=draw, dtype=torch.float64)
+    y = torch.multinomial(signal.softmax(-1), 1, generator=draw)[:, 0]
+    own = noise * torch.randn(particles, 20_000, 4, generator=draw, dtype=torch.float64)
+    return (signal + own).log_softmax(-1), y
+
+
+def best_temperature(log_p: torch.Tensor, y: torch.Tensor) -> float:
+    def nll(t: float) -> float:
+        return -(log_p / t).log_softmax(-1)[torch.arange(len(y)), y].mean().item()
+
+    return min((math.exp(t) for t in np.linspace(-1, 1, 201)), key=nll)
+
+
+@pytest.mark.parametrize(("particles", "noise"), [(2, 1.0), (4, 1.0), (4, 2.0), (16, 1.5)])
+def test_the_temperature_of_the_ensemble_follows_from_that_of_a_particle(particles: int, noise: float) -> None:
+    """The labels know a particle only; the pool's disagreement tells how far the ensemble is from it."""
+    log_p, y = noisy(particles, noise)
+    single = best_temperature(log_p[0], y)
+    whole = best_temperature(predictive(log_p, uniform(particles, log_p)), y)
+    found = single * math.exp(log_temperature_ratio(torch.eye(particles, dtype=torch.bool), log_p))
+    assert abs(math.log(found / whole)) < 0.5 * abs(math.log(single / whole))
+    assert single > whole
+
+
+def test_identical_particles_have_the_temperature_of_one() -> None:
+    log_p, _ = noisy(1, 1.0)
+    same = log_p.expand(4, -1, -1)
+    assert log_temperature_ratio(torch.eye(4, dtype=torch.bool), same) == pytest.approx(0, abs=1e-12)
+    assert log_slope(log_p) == 0
+    assert log_slope(torch.full((3, 5, 2), 0.5).log()) == 0
+
+
+def test_a_fold_of_all_particles_has_the_temperature_of_the_ensemble() -> None:
+    log_p, _ = noisy(4, 1.0)
+    assert log_temperature_ratio(torch.ones(4, 9, dtype=torch.bool), log_p) == 0
+
+
+@pytest.mark.parametrize("log_ratio", [0.0, -0.3])
+def test_the_temperature_maximizes_its_posterior(log_ratio: float) -> None:
+    log_p, y = predictions(30, seed=1)
+    rates, best = np.linspace(0, 1, 2001)[1:-1], (-math.inf, 0.0)
+    for log_t in np.linspace(-2, 2, 41):
+        p = (log_p / math.exp(log_t)).softmax(-1)[torch.arange(30), y].numpy()
+        likelihood = np.log((1 - rates)[:, None] * p + rates[:, None] * (1 - p) / 4).sum(1)
+        posterior = likelihood + 0.5 * np.log(rates * (1 - rates)) - 0.5 * ((log_t + log_ratio) / 0.25) ** 2
+        best = max(best, (posterior.max(), math.exp(log_t + log_ratio)))
+    assert ensemble_temperature(log_p, y, log_ratio) == pytest.approx(best[1])
+
+
+def test_wrong_labels_do_not_make_the_ensemble_unsure() -> None:
+    """Calibrated predictions; a fifth of the labels is wrong."""
+    draw = torch.Generator().manual_seed(0)
+    log_p = (3 * torch.randn(2000, 5, generator=draw, dtype=torch.float64)).log_softmax(-1)
+    y = torch.multinomial(log_p.exp(), 1, generator=draw)[:, 0]
+    noisy_y = torch.where(torch.rand(2000, generator=draw) < 0.2, (y + 1) % 5, y)
+    assert ensemble_temperature(log_p, y) == pytest.approx(1, abs=0.11)
+    assert ensemble_temperature(log_p, noisy_y) == pytest.approx(1, abs=0.11)
+    assert ensemble_temperature(2 * log_p, noisy_y) == pytest.approx(2, abs=0.25)
+
+
+def test_saturated_predictions_have_a_finite_slope() -> None:
+    log_p = torch.tensor([[[0.0, -torch.inf]], [[-torch.inf, 0.0]], [[0.0, -torch.inf]]])
+    assert math.isfinite(log_slope(log_p))
+
+
+def test_weights_are_bayes_law_within_a_fold() -> None:
+    """Particles 0 and 2 left out the first 20 labels, 1 and 3 the others, which say little between the folds."""
+    draw = torch.Generator().manual_seed(0)
+    log_p = torch.randn(4, 40, 3, generator=draw, dtype=torch.float64).log_softmax(-1)
+    y = torch.where(torch.arange(40) < 30, log_p[2].argmax(-1), log_p[0].argmax(-1))
+    out = (torch.arange(4) % 2).unsqueeze(1) == (torch.arange(40) >= 20).long()
+    prior = torch.tensor([0.1, 0.2, 0.3, 0.4], dtype=torch.float64).log()
+    found = held_out_weights(log_p, y, out, prior).exp()
+    torch.testing.assert_close(found[[0, 2]].sum(), prior[[0, 2]].exp().sum())
+    torch.testing.assert_close(found.sum(), torch.tensor(1.0, dtype=torch.float64))
+    rate = label_posterior(out_of_fold_mixture(log_p, out, prior), y)[1]
+    noise = rate * 3 / 2
+    p = (1 - noise) * log_p[[0, 2], :20].exp()[:, torch.arange(20), y[:20]] + noise / 3  # (2, 20)
+    own = prior[[0, 2]].softmax(0)
+    select, averaged = own * p.prod(1), (own @ p).prod()  # one of them is right, or their mixture
+    right = select.sum() / (select.sum() + averaged)
+    expected = right * select / select.sum() + (1 - right) * own
+    torch.testing.assert_close(found[[0, 2]] / found[[0, 2]].sum(), expected)
+    learned = torch.where(out.unsqueeze(-1), log_p, log_p.flip(-1))  # other predictions of what each has learned
+    torch.testing.assert_close(held_out_weights(learned, y, out, prior), held_out_weights(log_p, y, out, prior))
+
+
+def test_as_many_folds_as_particles_leave_the_prior() -> None:
+    log_p, y = predictions()
+    out = torch.arange(4).unsqueeze(1) == torch.arange(40) % 4
+    prior = torch.tensor([0.1, 0.2, 0.3, 0.4], dtype=torch.float64).log()
+    particles = log_p + torch.randn(4, 40, 5, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    torch.testing.assert_close(held_out_weights(particles.log_softmax(-1), y, out, prior), prior)

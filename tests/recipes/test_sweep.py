@@ -32,7 +32,18 @@ def test_the_workers_of_a_killed_sweep_save_their_cells_and_end(tmp_path: Path) 
             pass
 
 
-FEW_LABELS = ["DBAT", "Dash", "DivDis", "FixMatch", "FlexMatch", "FreeMatch", "MeanTeacher", "MixMatch", "Mixup"]
+FEW_LABELS = [
+    "AdaptiveReferencePrior",
+    "DBAT",
+    "Dash",
+    "DivDis",
+    "FixMatch",
+    "FlexMatch",
+    "FreeMatch",
+    "MeanTeacher",
+    "MixMatch",
+    "Mixup",
+]
 FEW_LABELS += ["ReferencePrior", "SoftMatch", "Supervised", "UDA", "VAT"]
 
 

@@ -44,6 +44,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 @pytest.fixture(scope="module")
+def folded() -> Run:
+    return train(convolutional(seed=3, steps=40, folds=2))
+
+
+@pytest.fixture(scope="module")
 def predictor(run: Run) -> Predictor:
     return run.predictor()
 
@@ -81,7 +86,8 @@ def assert_same(one: Predictor, other: Predictor, inputs: Any) -> None:
 
 @pytest.mark.parametrize("weights", ["ema", "raw"])
 @pytest.mark.parametrize("weighting", ["prior", "likelihood"])
-def test_it_predicts_what_the_run_does(run: Run, weights: Any, weighting: Any) -> None:
+def test_it_predicts_what_the_run_does(run: Run, folded: Run, weights: Any, weighting: Any) -> None:
+    run = folded if weighting == "likelihood" else run
     images = run.task.held_out.inputs[:1500]
     how = {"ema": weights == "ema", "weighting": weighting}
     found = run.predictor(**how)
@@ -598,7 +604,7 @@ def test_arrays_give_arrays_and_tensors_tensors(run: Run) -> None:
             assert isinstance(who.log_probabilities(given), kind)
             assert all(isinstance(part, kind) for part in who.uncertainty(given))
             assert isinstance(who.predict(given), np.ndarray)
-    assert isinstance(run.posterior(), np.ndarray)
+    assert isinstance(run.posterior(weighting="prior"), np.ndarray)
 
 
 def test_a_torch_dataset_is_a_source_of_a_task() -> None:

@@ -21,8 +21,9 @@ import refprior as rp
 from refprior.data import FewLabels, Normalizer, PrincipalComponents, Task, task_from_arrays
 from refprior.methods import InformationOnly, Loss, Needs, Step, Supervised
 from refprior.networks import MLP, SmallCNN
-from refprior.posterior import predictive
+from refprior.posterior import held_out_weights, predictive
 from refprior.training import NotFiniteError, Recipe, Run, load, train
+from refprior.training.loop import held_out
 from refprior.training.loop._evaluate import log_probabilities
 from refprior.views import Unchanged
 from tests import records
@@ -66,28 +67,72 @@ def test_a_loaded_run_is_the_trained_one(run: Run, trained: Run) -> None:
     assert evaluation.validation is not None
     assert run.evaluate(run.task.validation) == evaluation.validation.ema
     assert_same_predictions(run, trained, trained.task.held_out.inputs)
-    for name in ("likelihood", "prior"):
-        assert (run.posterior(weighting=name) == trained.posterior(weighting=name)).all()
+    assert (run.posterior(weighting="prior") == trained.posterior(weighting="prior")).all()
 
 
-def test_predictions_are_the_posterior_predictive(run: Run) -> None:
-    images = np.asarray(run.task.held_out.inputs[:7])
+def test_predictions_are_the_posterior_predictive(folded: Run) -> None:
+    images = np.asarray(folded.task.held_out.inputs[:7])
     for weighting in ("prior", "likelihood"):
-        p = run.predict_proba(images, weighting=weighting)
+        p = folded.predict_proba(images, weighting=weighting)
         assert p.shape == (7, 10)
         np.testing.assert_allclose(p.sum(1), 1, rtol=1e-5)
-    log_p = log_probabilities(run.ema, run.normalizer, run.task.held_out.inputs[:7], 10)
-    expected = predictive(log_p, torch.from_numpy(run.posterior())).exp()
-    np.testing.assert_array_equal(p, np.asarray(expected))
-    assert not np.allclose(p, run.predict_proba(images))
+    log_p = log_probabilities(folded.ema, folded.normalizer, folded.task.held_out.inputs[:7], 10)
+    mixed = predictive(log_p, torch.from_numpy(folded.posterior()))
+    assert folded.temperature != 1
+    expected = (mixed / folded.temperature).softmax(-1)
+    torch.testing.assert_close(torch.from_numpy(p), expected)
+    assert not np.allclose(p, folded.predict_proba(images))
 
 
-def test_the_posterior_is_that_of_the_labeled_images(run: Run) -> None:
-    labeled = run.task.labeled
-    log_p = log_probabilities(run.ema, run.normalizer, labeled.inputs, 10)
-    likelihood = [log_p[k, range(len(labeled)), labeled.labels].sum() for k in range(run.ema.count)]
-    torch.testing.assert_close(torch.from_numpy(run.posterior()), torch.stack(likelihood).log_softmax(0))
-    assert (run.posterior(weighting="prior") == run.ema.log_prior.detach().numpy()).all()
+def test_the_posterior_is_that_of_the_labels_left_out(folded: Run) -> None:
+    """Two particles per fold: both have left out the same labels, so that their likelihoods compare."""
+    log_p = torch.from_numpy(folded.log_probabilities(folded.task.labeled.inputs.numpy()))
+    out = held_out(folded.recipe, folded.task)
+    assert out is not None
+    log_prior = folded.ema.log_prior.detach()
+    wanted = held_out_weights(log_p, folded.task.labeled.labels, out, log_prior)
+    np.testing.assert_allclose(folded.posterior(), wanted.numpy(), rtol=1e-6)
+    assert (folded.posterior(weighting="prior") == log_prior.numpy()).all()
+    weights = np.exp(folded.posterior())
+    np.testing.assert_allclose([weights[0] + weights[2], weights[1] + weights[3]], 0.5, rtol=1e-6)
+
+
+def test_labels_that_trained_all_particles_cannot_weight_them(run: Run) -> None:
+    with pytest.raises(ValueError, match="the labels trained all particles and cannot weight them: train with folds"):
+        run.posterior()
+    with pytest.raises(ValueError, match="cannot weight them"):
+        run.predict_proba(run.task.held_out.inputs[:2], weighting="likelihood")
+
+
+def test_the_temperature_is_that_of_the_last_evaluation(folded: Run) -> None:
+    evaluation = folded.result.evaluation
+    assert evaluation is not None
+    assert evaluation.test is not None
+    assert folded.temperature == evaluation.temperature == folded.out_of_fold().temperature
+    assert folded.evaluate() == evaluation.test.ema
+    assert folded.evaluate(ema=False) == evaluation.test.raw
+    made = folded.predictor()
+    assert (made.temperature, folded.predictor(ema=False).temperature) == (folded.temperature, 1)
+    assert made.provenance["calibration"] == {
+        "part": "labels out of fold",
+        "count": 50,
+        "temperature": folded.temperature,
+    }
+    bare = replace(made, temperature=1.0).predict_proba(folded.task.held_out.inputs[:9])
+    tempered = (bare.log() / folded.temperature).softmax(-1)
+    torch.testing.assert_close(made.predict_proba(folded.task.held_out.inputs[:9]), tempered)
+
+
+def test_calibration_can_be_turned_off() -> None:
+    run = train(convolutional(folds=2, calibrate=False))
+    assert run.temperature == run.predictor().temperature == 1
+    assert run.result.evaluation is not None
+    assert run.result.evaluation.temperature is None
+    assert "calibration" not in run.predictor().provenance
+    calibrated = train(convolutional(folds=2))
+    assert calibrated.temperature != 1
+    images = run.task.held_out.inputs[:50]
+    assert (calibrated.log_probabilities(images) == run.log_probabilities(images)).all()
 
 
 def test_images_of_another_kind_are_rejected(run: Run) -> None:

@@ -46,7 +46,8 @@ def evaluate(
 ) -> None:
     """Evaluate a run on its test and validation parts, with several weightings of the particles.
 
-    Weighting by likelihood uses the training labels a second time. Weighting by answers uses those of refprior answer.
+    Weighting by likelihood uses the labels that each particle left out, and needs a run with folds. Weighting by
+    answers uses those of refprior answer.
     """
     from refprior._progress import working
     from refprior.training import load
@@ -59,6 +60,7 @@ def evaluate(
         classes = _class_table(run) if per_class else None
         quality = None if labels is None else run.label_quality()
     print(f"{folder}: step {run.step} of {run.recipe.steps}")
+    show_out_of_fold(run)
     if not tables:
         print("The task has neither a test nor a validation part.")
     for title, rows in tables.items():
@@ -67,7 +69,6 @@ def evaluate(
     if classes is not None:
         print("\nPer class: EMA weights, particles weighted by the prior.")
         print_table(classes)
-    show_out_of_fold(run)
     if labels is not None and quality is not None:
         write_labels(labels, run, quality)
         print(f"{quality}\nLabels: {labels}")
@@ -112,18 +113,21 @@ def _score_tables(run: "Run", progress: "Progress") -> dict[str, list[list[str]]
     questions = labeling.Questions() if run.path is None else labeling.Questions.load(run.path)
     head = ["weights", "particles by", "mean of", "accuracy %", "NLL", "Brier", "ECE", "I(w; y) nats"]
     parts = {"test": run.task.test, "validation": run.task.validation}
+    folded = run.history and run.history[-1].evaluation is not None and run.history[-1].evaluation.out_of_fold
     tables = {}
     for name, part in parts.items():
         if part is None:
             continue
         lines: list[list[str]] = []
-        for weights, by, of in READOUTS:
-            progress(f"scoring the {name} part", len(lines), len(READOUTS))
+        readouts = [readout for readout in READOUTS if folded or readout[1] == "prior"]
+        for weights, by, of in readouts:
+            progress(f"scoring the {name} part", len(lines), len(readouts))
             scores = run.evaluate(part, ema=weights == "ema", weighting=by, average=of)
             lines.append([weights, by, of, *_cells(scores)])
         if questions.answers and labeling.outputs_are_classes(run):
             by_answers = labeling.log_weights(run, questions)
-            scores = score(run.log_probabilities(part.inputs), part.labels, by_answers)
+            log_p = run.log_probabilities(part.inputs)
+            scores = score(log_p, part.labels, by_answers, temperature=run.temperature)
             lines.append(["ema", "answers", "probabilities", *_cells(scores)])
         tables[f"{name} part, {counted(len(part), noun(run.task.shape))}"] = [head, *lines]
     return tables

@@ -61,6 +61,9 @@ def fit(
     In a table, every column except the target counts: numbers, categories, dates and texts, of which cells may be
     missing. In a folder, each subfolder is a class, and unlabeled/ holds unlabeled images. The same command resumes
     after an interruption.
+
+    Each label is left out by some of the networks if every class has two labels. They score the classifier without a
+    test set, and calibrate it; --set folds=off turns this off.
     """
     from refprior._progress import watching, working
     from refprior.data import FewLabels
@@ -90,10 +93,10 @@ def fit(
     with watching(f"fitting {data.name}", recipe.steps) as watch:
         run = train(recipe, folder, device=device, watch=watch)
     run.predictor().save(folder / MODEL)
+    show_out_of_fold(run)
     if run.task.test is not None:
         accuracy = run.evaluate().accuracy
         print(f"Accuracy {100 * accuracy:.1f} % on {len(run.task.test):,} held-out inputs.")
-    show_out_of_fold(run)
     print(f"Model: {folder / MODEL}")
     print(f"Next: refprior predict {folder / MODEL} NEW --out predictions.csv")
 

@@ -141,11 +141,12 @@ def _estimate(chosen: "Named", device: str, particle_ranks: int | None) -> None:
 
 
 def show_out_of_fold(run: "Run") -> None:
-    """Print the scores of the labels by particles that have not learned them; nothing without folds."""
+    """Print the scores of the labels by particles that have not learned them, and the temperature; else nothing."""
     last = run.history[-1].evaluation if run.history else None
     if last is not None and last.out_of_fold is not None:
         text = str(last.out_of_fold)
-        print(f"{text[0].upper()}{text[1:]}, with 95 % intervals.")
+        calibrated = f" Temperature of the ensemble: {run.temperature:.2f}." if last.temperature is not None else ""
+        print(f"{text[0].upper()}{text[1:]}, with 95 % intervals.{calibrated}")
 
 
 def show_custom_data(custom: "CustomData", recipe: "Recipe") -> None:

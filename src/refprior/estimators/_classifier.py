@@ -116,6 +116,8 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     folds : {"off", "auto"} or int, default: "off"
         Divide the labels into folds, each of which some particles leave out: `out_of_fold_` then scores the classifier
         without a test set, and `label_quality_` finds wrong labels. ``"auto"`` makes as many folds as particles.
+    calibrate : bool, default: True
+        With `folds`, divide the log-probabilities by a temperature that the labels out of fold suggest.
     warm_start : bool, default: False
         Continue from the previous fit if features and classes match. Use it when labels or rows arrive later. With
         folds, every fit starts with new particles, because labels may move to other folds.
@@ -179,6 +181,7 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         ema: float = 0.99,
         class_prior: str | ArrayLike | None = None,
         folds: Literal["off", "auto"] | int = "off",
+        calibrate: bool = True,
         warm_start: bool = False,
         device: str = "cpu",
         verbose: int = 0,
@@ -197,6 +200,7 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         self.ema = ema
         self.class_prior = class_prior
         self.folds = folds
+        self.calibrate = calibrate
         self.warm_start = warm_start
         self.device = device
         self.verbose = verbose
@@ -532,6 +536,7 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             ema=self.ema,
             evaluate_every=chosen.steps,
             folds=self.folds,
+            calibrate=self.calibrate,
             seed=seed,
         )
 
@@ -617,7 +622,7 @@ def classifier_recipe(data: FewLabels, *, seed: int = 0) -> tuple[Recipe, Task]:
 
     All inputs, labeled or not, form the pool. The features of a table are standardized, because they have different
     units. Large photographs of a folder are resized to 32 pixels unless a size is given: training on all of their
-    pixels would take days.
+    pixels would take days. The labels are divided into folds, so that the fit has scores without a test set.
     """
     data = replace(data, labeled_in_pool=True)
     if is_folder(data.data) and data.features is None and data.size is None and max(data.outline().shape[1:]) > _SIDE:
@@ -626,4 +631,4 @@ def classifier_recipe(data: FewLabels, *, seed: int = 0) -> tuple[Recipe, Task]:
     inputs: Inputs = Standardize()
     if len(task.shape) == 1:
         inputs = replace(components(task.shape), standardize=bool(task.features))
-    return replace(ReferencePriorClassifier()._recipe_for(task, inputs, seed), task=data), task
+    return replace(ReferencePriorClassifier(folds="auto")._recipe_for(task, inputs, seed), task=data), task

@@ -11,6 +11,8 @@ from refprior.methods._adaptive import dash as dash
 from refprior.methods._adaptive import flexmatch as flexmatch
 from refprior.methods._adaptive import freematch as freematch
 from refprior.methods._adaptive import softmatch as softmatch
+from refprior.methods._adaptive_reference_prior import AdaptiveReferencePrior
+from refprior.methods._adaptive_reference_prior import adaptive_reference_prior as adaptive_reference_prior
 from refprior.methods._consistency import VAT, MeanTeacher
 from refprior.methods._consistency import mean_teacher as mean_teacher
 from refprior.methods._consistency import vat as vat
@@ -45,6 +47,7 @@ __all__ = [
     "DBAT",
     "UDA",
     "VAT",
+    "AdaptiveReferencePrior",
     "Batch",
     "Contrastive",
     "Dash",

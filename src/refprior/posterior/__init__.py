@@ -27,10 +27,14 @@ from refprior.posterior._ensemble import (
     transferability,
     uncertainty,
 )
+from refprior.posterior._ensemble import tempered as tempered
 from refprior.posterior._held_out import LabelQuality as LabelQuality
 from refprior.posterior._held_out import OutOfFold as OutOfFold
 from refprior.posterior._held_out import OutOfFoldScores as OutOfFoldScores
+from refprior.posterior._held_out import ensemble_temperature as ensemble_temperature
+from refprior.posterior._held_out import held_out_weights as held_out_weights
 from refprior.posterior._held_out import label_posterior as label_posterior
+from refprior.posterior._held_out import log_temperature_ratio as log_temperature_ratio
 from refprior.posterior._held_out import out_of_fold_mixture as out_of_fold_mixture
 from refprior.posterior._held_out import score_out_of_fold as score_out_of_fold
 from refprior.posterior._new_labels import NOISE as NOISE

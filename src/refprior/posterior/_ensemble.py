@@ -83,6 +83,13 @@ def predictive(log_p: Tensor, log_posterior: Tensor, average: Average = "probabi
     return mixture(log_p, log_posterior)
 
 
+def tempered(log_p: Tensor, temperature: float, log_ratio: Tensor | None = None) -> Tensor:
+    """Return log p / T + log ratio, normalized, (n, C); T = 1 without a ratio leaves every bit as it is."""
+    if temperature == 1 and log_ratio is None:
+        return log_p
+    return (log_p / temperature + (0.0 if log_ratio is None else log_ratio.to(log_p))).log_softmax(-1)
+
+
 def change_class_prior(log_p: Tensor, trained: Tensor, target: Tensor) -> Tensor:
     """Correct predictions for other class shares than those of the training data.
 
@@ -433,7 +440,14 @@ class Scores:
         return json.loads(json.dumps(asdict(self)))  # type: ignore[no-any-return]
 
 
-def score(log_p: Tensor, y: Tensor, log_posterior: Tensor, average: Average = "probabilities") -> Scores:
+def score(
+    log_p: Tensor,
+    y: Tensor,
+    log_posterior: Tensor,
+    average: Average = "probabilities",
+    *,
+    temperature: float = 1.0,
+) -> Scores:
     """Compute all scores of an ensemble.
 
     Parameters
@@ -446,6 +460,8 @@ def score(log_p: Tensor, y: Tensor, log_posterior: Tensor, average: Average = "p
         Log-weights of the particles, (K,): from `likelihood_weights`, or the prior for an unweighted ensemble.
     average : {"probabilities", "logits"}, default: "probabilities"
         Average probabilities (Bayes), or logits as the authors' code does: the normalized geometric mean.
+    temperature : float, default: 1.0
+        Divides the log-probabilities of the ensemble.
 
     Returns
     -------
@@ -460,7 +476,7 @@ def score(log_p: Tensor, y: Tensor, log_posterior: Tensor, average: Average = "p
     >>> round(rp.posterior.score(log_p, torch.tensor([0]), torch.tensor([0.5, 0.5]).log()).brier, 3)
     0.08
     """
-    ensemble = plain(predictive(log_p, log_posterior, average))
+    ensemble = tempered(plain(predictive(log_p, log_posterior, average)), temperature)
     bins = reliability(ensemble, y)
     return Scores(
         accuracy=accuracy(ensemble, y).mean().item(),

@@ -9,8 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from refprior.information import log_likelihood
-from refprior.posterior._ensemble import accuracy, expected_calibration_error, negative_log_likelihood
+from refprior.information import finite, log_likelihood, uniform
+from refprior.posterior._ensemble import accuracy, expected_calibration_error, negative_log_likelihood, predictive
+from refprior.posterior._new_labels import Evidence
 
 Interval = tuple[float, float]
 _Z = 1.959963984540054  # 97.5 % quantile of the normal distribution
@@ -18,6 +19,9 @@ _RESAMPLES = 1000
 _NUMBERS = 1 << 22  # drawn at a time
 _BINS = 15  # of confidence
 _SHOWN = 5  # labels in a text
+_LOG_T = torch.linspace(-2, 2, 41).tolist()  # logs of temperatures
+_SPREAD = 0.25  # standard deviation of the ensemble's log T before any label
+_RAREST = -60.0  # log-probability below which it says nothing of the confidence in general
 
 
 def out_of_fold_mixture(log_p: Tensor, held_out: Tensor, log_prior: Tensor) -> Tensor:
@@ -122,11 +126,14 @@ class OutOfFold:
         Class indices of the labels, (n,).
     scores : OutOfFoldScores
         Accuracy, negative log-likelihood and calibration error with 95 % intervals.
+    temperature : float, default: 1.0
+        The temperature that these predictions suggest for the whole ensemble (`ensemble_temperature`).
     """
 
     log_probabilities: np.ndarray = field(repr=False)
     labels: np.ndarray = field(repr=False)
     scores: OutOfFoldScores
+    temperature: float = 1.0
 
     def __repr__(self) -> str:
         return str(self.scores)
@@ -179,13 +186,77 @@ def label_posterior(log_p: Tensor, y: Tensor) -> tuple[Tensor, float]:
     too confident would take their own mistakes for wrong labels. ε and T maximize the likelihood of the labels with a
     standard normal prior on log T, searched on a grid.
     """
-    found = [_at_temperature(log_p.double(), y, log_t) for log_t in torch.linspace(-2, 2, 41).tolist()]
-    _, right, rate = max(found, key=lambda candidate: candidate[0])
+    found = [(log_t, *_at_temperature(log_p.double(), y, log_t)) for log_t in _LOG_T]
+    _, _, right, rate = max(found, key=lambda candidate: candidate[1] - candidate[0] ** 2 / 2)
     return right, rate
 
 
+def log_slope(log_p: Tensor) -> float:
+    """Return log of the slope of the true log-odds on those of the mixture, relative to a particle: (K, n, C) -> ().
+
+    The log-odds of a particle are the common signal of all particles plus noise of its own, so that the truth is less
+    certain than the particle. ρ, the slope of one particle on another, is the share of the signal. The mean of K
+    log-odds has a larger share, 1 / [1 + (1/ρ - 1) / K] (Spearman–Brown), and its slope is (1 + (K - 1) ρ) / K times
+    smaller in T. The mixture has smaller log-odds than the mean by the factor κ, its own slope on the mean.
+    """
+    log_p = finite(log_p).clamp_min(_RAREST)
+    centered = log_p - log_p.mean(-1, keepdim=True)
+    count, mean = len(log_p), centered.mean(0)
+    own, common = centered.square().mean(), mean.square().mean()
+    if count == 1 or not common > 0:
+        return 0.0
+    between = (count * common - own) / (count - 1)  # of two particles, averaged over all pairs
+    rho = (between / own).clamp(0, 1)
+    mixed = predictive(log_p, uniform(count, log_p))
+    kappa = ((mixed - mixed.mean(-1, keepdim=True)) * mean).mean() / common
+    return math.log((1 + (count - 1) * rho) / count * kappa)
+
+
+def ensemble_temperature(log_p: Tensor, y: Tensor, log_ratio: float = 0.0) -> float:
+    """Return the temperature of the ensemble by labels that some particles hold out: (n, C), (n,) -> ().
+
+    The temperature of the mixture of the particles that hold a label out maximizes the likelihood of the labels, of
+    which a share ε is wrong, together with ε as in `label_posterior`. That of the ensemble is exp(log_ratio) times it.
+    The prior of the ensemble's log T is normal around 0 with a standard deviation of 1/4: a few labels say little.
+    """
+    found = [(log_t, _at_temperature(log_p.double(), y, log_t)[0]) for log_t in _LOG_T]
+    log_t, _ = max(found, key=lambda candidate: candidate[1] - ((candidate[0] + log_ratio) / _SPREAD) ** 2 / 2)
+    return math.exp(log_t + log_ratio)
+
+
+def log_temperature_ratio(held_out: Tensor, log_p: Tensor) -> float:
+    """Return log of the temperature of the ensemble over that of the particles of a fold: (K, n), (K, m, C) -> ().
+
+    Labels show how confident a fold's particles may be, but the mixture of all particles is less confident and more
+    often right. The ratio is that of their slopes (`log_slope`) on unlabeled inputs, which all particles hold out.
+    """
+    _, fold = held_out.unique(dim=0, return_inverse=True)
+    log_p = log_p.double()
+    folds = [log_slope(log_p[fold == f]) for f in fold.unique().tolist()]
+    return log_slope(log_p) - sum(folds) / len(folds)
+
+
+def held_out_weights(log_p: Tensor, y: Tensor, held_out: Tensor, log_prior: Tensor) -> Tensor:
+    """Return log-weights of the particles by labels that they have not learned: (K, n, C), (n,), (K, n), (K,) -> (K,).
+
+    Bayes' law within each fold, whose particles predict the same labels: `Evidence` with the estimated error rate.
+    Particles of different folds have no label in common that would compare them, so each fold keeps its prior weight.
+    With as many folds as particles, the weights are those of the prior.
+    """
+    classes, log_prior = log_p.shape[-1], log_prior.double().cpu()
+    _, rate = label_posterior(out_of_fold_mixture(log_p, held_out, log_prior), y)
+    weights, (_, fold) = log_prior.clone(), held_out.cpu().unique(dim=0, return_inverse=True)
+    for f in fold.unique().tolist():
+        mine = fold == f
+        left_out = held_out[mine][0]
+        total = log_prior[mine].logsumexp(0)
+        evidence = Evidence(log_prior[mine] - total, noise=min(1.0, rate * classes / (classes - 1)))
+        weights[mine] = total + evidence.update(log_p[mine][:, left_out], y[left_out]).log_weights
+    return weights
+
+
 def _at_temperature(log_p: Tensor, y: Tensor, log_t: float) -> tuple[float, Tensor, float]:
-    """Return the log-posterior of the best ε at a temperature, r, and ε.
+    """Return the log-likelihood at the best ε of a temperature, with the prior of ε, r, and ε.
 
     ε is the fixed point of expectation maximization, ε = (Σ (1 - r) + 1/2) / (n + 1): the mean of 1 - r with half a
     wrong and half a right label added, so that it stays above 0 for few labels. The likelihood is concave in ε, so that
@@ -199,5 +270,5 @@ def _at_temperature(log_p: Tensor, y: Tensor, log_t: float) -> tuple[float, Tens
         slope = ((others - right) / ((1 - rate) * right + rate * others)).sum() + 0.5 / rate - 0.5 / (1 - rate)
         low, high = (rate, high) if slope > 0 else (low, rate)
     evidence = (1 - rate) * right + rate * others
-    prior = (math.log(rate) + math.log(1 - rate) - log_t**2) / 2
+    prior = (math.log(rate) + math.log(1 - rate)) / 2
     return evidence.log().sum().item() + prior, (1 - rate) * right / evidence, rate

@@ -80,13 +80,13 @@ def _outputs(
 
 
 COLUMNS: dict[str, Callable[[Summary], float | None]] = {
+    "out of fold, EMA %": lambda run: None if (s := run.evaluation.out_of_fold) is None else 100 * s.accuracy,
     "consensus, EMA %": lambda run: _consensus(run, "test"),
     "stability %": lambda run: _consensus(run, "stability"),
     "ensemble, EMA %": lambda run: _outputs(run, "ema", lambda s: 100 * s.accuracy),
     "ensemble, raw %": lambda run: _outputs(run, "raw", lambda s: 100 * s.accuracy),
     "particle, EMA %": lambda run: _outputs(run, "ema", lambda s: 100 * statistics.mean(s.particle_accuracies)),
     "validation, EMA %": lambda run: _outputs(run, "ema", lambda s: 100 * s.accuracy, part="validation"),
-    "out of fold, EMA %": lambda run: None if (s := run.evaluation.out_of_fold) is None else 100 * s.accuracy,
     "particle, raw %": lambda run: _outputs(run, "raw", lambda s: 100 * statistics.mean(s.particle_accuracies)),
     "NLL": lambda run: _outputs(run, "ema", lambda s: s.negative_log_likelihood),
     "ECE": lambda run: _outputs(run, "ema", lambda s: s.calibration_error),

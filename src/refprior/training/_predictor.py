@@ -46,6 +46,7 @@ from refprior.posterior import (
     find_rules,
     negative_log_likelihood,
     predictive,
+    tempered,
     uncertainty,
 )
 from refprior.training._input_blocks import Like, in_blocks
@@ -215,7 +216,7 @@ class Predictor:
             Log of the predictive distribution, (n, C).
         """
         mixed = predictive(log_p, self.log_posterior.to(log_p.device), average)
-        return _tempered(mixed, self.temperature, self.log_prior_ratio)
+        return tempered(mixed, self.temperature, self.log_prior_ratio)
 
     def inputs(self, inputs: Any) -> Tensor:
         """Return the normalized inputs of the networks, on the CPU.
@@ -345,7 +346,7 @@ class Predictor:
         mixed = self._of_each(part.inputs, lambda log_p: predictive(log_p, weights).double().cpu(), classes)
 
         def loss(temperature: float) -> float:
-            log_p = _tempered(mixed, temperature, self.log_prior_ratio)
+            log_p = tempered(mixed, temperature, self.log_prior_ratio)
             return float(negative_log_likelihood(log_p, part.labels.cpu()).mean())
 
         bounds = (math.log(_COLDEST), math.log(_HOTTEST))
@@ -661,13 +662,6 @@ def warn_of_edits(where: str, before: Any, name: str, part: Any) -> None:
 def _like_inputs(found: Tensor, inputs: Any) -> Tensor | np.ndarray:
     """Return a tensor on the device of inputs that are tensors, and an array for all others."""
     return found.to(inputs.device) if isinstance(inputs, Tensor) else np.asarray(found.cpu())
-
-
-def _tempered(log_p: Tensor, temperature: float, log_ratio: Tensor | None) -> Tensor:
-    """Return log p / T + log ratio, renormalized, (n, C); T = 1 without a ratio leaves every bit as it is."""
-    if temperature == 1 and log_ratio is None:
-        return log_p
-    return (log_p / temperature + (0.0 if log_ratio is None else log_ratio.to(log_p))).log_softmax(-1)
 
 
 def _name_of(record: Json, provenance: Mapping[str, Any]) -> str:

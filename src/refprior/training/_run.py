@@ -35,8 +35,8 @@ from refprior.posterior import (
     Scores,
     Uncertainty,
     cluster,
+    held_out_weights,
     label_posterior,
-    likelihood_weights,
     score,
 )
 from refprior.training._predictor import (
@@ -52,6 +52,7 @@ from refprior.training.loop import (
     Record,
     check_loading_fits,
     evenly_spaced,
+    held_out,
     new_particles,
     predict_out_of_fold,
 )
@@ -156,6 +157,15 @@ class Run:
             raise ValueError("the run has no record yet: it was stopped before its first")
         return self.history[-1]
 
+    @property
+    def temperature(self) -> float:
+        """What divides the log-probabilities of the ensemble of the moving average; 1 if it was not calibrated.
+
+        Runs with `folds` estimate it from the labels out of fold, unless the recipe has ``calibrate=False``.
+        """
+        found = self.history[-1].evaluation if self.history else None
+        return 1.0 if found is None or found.temperature is None else found.temperature
+
     def _repr_html_(self) -> str:
         rows: dict[str, object] = {
             "method": type(self.recipe.method).__name__,
@@ -177,7 +187,7 @@ class Run:
         ema : bool, default: True
             Predict with the moving average of the weights, not with the weights of the last step.
         weighting : {"prior", "likelihood"}, default: "prior"
-            Weights of the particles: their prior, or their posterior given the labels that trained them.
+            Weights of the particles: their prior, or their posterior given the labels that they left out (`posterior`).
 
         Returns
         -------
@@ -261,7 +271,7 @@ class Run:
         ema : bool, default: True
             Predict with the moving average of the weights, not with the weights of the last step.
         weighting : {"prior", "likelihood"}, default: "prior"
-            Weights of the particles: their prior, or their posterior given the labels that trained them.
+            Weights of the particles: their prior, or their posterior given the labels that they left out (`posterior`).
         average : {"probabilities", "logits"}, default: "probabilities"
             What is averaged over the particles.
 
@@ -290,7 +300,7 @@ class Run:
         ema : bool, default: True
             Predict with the moving average of the weights, not with the weights of the last step.
         weighting : {"prior", "likelihood"}, default: "prior"
-            Weights of the particles: their prior, or their posterior given the labels that trained them.
+            Weights of the particles: their prior, or their posterior given the labels that they left out (`posterior`).
         average : {"probabilities", "logits"}, default: "probabilities"
             What is averaged over the particles.
 
@@ -312,7 +322,7 @@ class Run:
         ema : bool, default: True
             Predict with the moving average of the weights, not with the weights of the last step.
         weighting : {"prior", "likelihood"}, default: "prior"
-            Weights of the particles: their prior, or their posterior given the labels that trained them.
+            Weights of the particles: their prior, or their posterior given the labels that they left out (`posterior`).
 
         Returns
         -------
@@ -331,9 +341,6 @@ class Run:
     ) -> Scores:
         """Score the predictions on a labeled part.
 
-        ``weighting="likelihood"`` uses the labels that trained the particles a second time. It is not the paper's
-        posterior, whose prior has not seen them, and favors particles that overfit.
-
         Parameters
         ----------
         part : Examples, optional
@@ -341,7 +348,7 @@ class Run:
         ema : bool, default: True
             Predict with the moving average of the weights, not with the weights of the last step.
         weighting : {"prior", "likelihood"}, default: "prior"
-            Weights of the particles: their prior, or their posterior given the labels that trained them.
+            Weights of the particles: their prior, or their posterior given the labels that they left out (`posterior`).
         average : {"probabilities", "logits"}, default: "probabilities"
             What is averaged over the particles.
 
@@ -352,26 +359,33 @@ class Run:
         """
         part = self.task.held_out if part is None else part
         log_p = self.log_probabilities(part.inputs, ema=ema)
-        return score(log_p, part.labels, self._log_posterior(ema, weighting), average)
+        weights, temperature = self._log_posterior(ema, weighting), self.temperature if ema else 1.0
+        return score(log_p, part.labels, weights, average, temperature=temperature)
 
     def posterior(self, *, ema: bool = True, weighting: Weighting = "likelihood") -> np.ndarray:
-        """Return the log-weights of the particles given the labeled inputs, log p(w_k | x^n, y^n).
+        """Return the log-weights of the particles given labels that they have not learned, log p(w_k | x^n, y^n).
 
-        The labeled inputs have already trained the particles (eq:ref_mi_ce has their likelihood), so by Bayes' law they
-        should not count again: this posterior is overconfident.
+        Labels that trained a particle (eq:ref_mi_ce has their likelihood) cannot count again, by Bayes' law. The run
+        must have `folds`: the particles of each fold are weighted by the labels that they left out, and each fold keeps
+        its prior weight, because particles of different folds have no such label in common. With as many folds as
+        particles, the weights are those of the prior. Use `given` for labels that trained no particle.
 
         Parameters
         ----------
         ema : bool, default: True
             Predict with the moving average of the weights, not with the weights of the last step.
         weighting : {"prior", "likelihood"}, default: "likelihood"
-            Weights of the particles: their prior, which is uniform unless it was learned, or their posterior given the
-            labels that trained them.
+            Weights of the particles: their prior, which is uniform unless it was learned, or their posterior.
 
         Returns
         -------
         ndarray
             Log-weights, (K,).
+
+        Raises
+        ------
+        ValueError
+            If the labels of the run were not divided into folds.
         """
         return self._log_posterior(ema, weighting).cpu().numpy()
 
@@ -380,8 +394,13 @@ class Run:
         log_prior = self._particles(ema).log_prior.detach()
         if weighting == "prior":
             return log_prior
+        out = held_out(self.recipe, self.task)
+        if out is None:
+            raise ValueError(
+                "the labels trained all particles and cannot weight them: train with folds, or give other labels"
+            )
         log_p = self.log_probabilities(self.task.labeled.inputs, ema=ema)
-        return likelihood_weights(log_p, self.task.labeled.labels, log_prior)
+        return held_out_weights(log_p, self.task.labeled.labels, out, log_prior).to(log_prior)
 
     def out_of_fold(self, *, ema: bool = True) -> OutOfFold:
         """Predict and score each labeled input with the particles that have not learned its label.
@@ -531,6 +550,7 @@ class Run:
             shape=self.data.shape,
             dtype=getattr(torch, self.data.dtype),
             log_posterior=self._log_posterior(ema, weighting),
+            temperature=self.temperature if ema else 1.0,
             features=self.data.features,
             integer_labels=self.data.integer_labels,
             labeled=self.labeled,
@@ -548,7 +568,12 @@ class Run:
         parts = {"test": found.test, "validation": found.validation} if found and weighting == "prior" else {}
         scores = {name: getattr(part, "ema" if ema else "raw") for name, part in parts.items() if part is not None}
         names = ("accuracy", "negative_log_likelihood", "brier", "calibration_error")
+        calibration = {}
+        if ema and found is not None and found.temperature is not None and found.out_of_fold is not None:
+            count = found.out_of_fold.labels
+            calibration = {"part": "labels out of fold", "count": count, "temperature": found.temperature}
         return {
+            **({"calibration": calibration} if calibration else {}),
             "recipe": self.recipe.to_dict() if self.written is None else dict(self.written),
             "data": msgspec.to_builtins(replace(self.data, preparation=None)),
             "versions": {"python": platform.python_version(), **packages()},

@@ -25,6 +25,8 @@ from refprior.posterior import (
     Scores,
     cluster,
     confusion_matrix,
+    ensemble_temperature,
+    log_temperature_ratio,
     match,
     out_of_fold_mixture,
     predictive,
@@ -36,6 +38,7 @@ from refprior.training.loop._folds import held_out
 from refprior.training.recipe import Recipe
 
 CONSENSUS_INPUTS = 2000  # of the unlabeled pool, in which clusters are found
+TEMPERATURE_INPUTS = 1000  # of the unlabeled pool, by which the ensemble is compared with its particles
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,8 @@ class Evaluation:
     confusion: tuple[tuple[int, ...], ...] | None = None
     # Of the labels, by the moving average of the particles that have not learned them; None without folds.
     out_of_fold: OutOfFoldScores | None = None
+    # By which the log-probabilities of the moving average's ensemble are divided, in these scores too.
+    temperature: float | None = None
 
     def __post_init__(self) -> None:
         rows = self.confusion or ()
@@ -191,8 +196,12 @@ def evaluate_all(
     """Score the test and validation parts, and the consensus if the recipe reads it; `last` adds a confusion matrix."""
     if recipe.method.needs.projection:
         return Evaluation()  # outputs are no classes
+    unseen = predict_out_of_fold(recipe, task, normalizer, ema) if recipe.readout == "outputs" else None
+    temperature = unseen.temperature if unseen is not None and recipe.calibrate else None
     test, validation = (
-        None if part is None else PartScores(*(_scores(p, normalizer, task, part) for p in (ema, raw)))
+        None
+        if part is None
+        else PartScores(_scores(ema, normalizer, task, part, temperature or 1.0), _scores(raw, normalizer, task, part))
         for part in (task.test, task.validation)
     )
     finite = all(math.isfinite(part.ema.negative_log_likelihood) for part in (test, validation) if part is not None)
@@ -202,26 +211,35 @@ def evaluate_all(
     elif last and recipe.readout == "outputs":
         matrix = output_confusion(ema, normalizer, task)
     counts = tuple(map(tuple, matrix.tolist())) if last and matrix is not None else None
-    unseen = predict_out_of_fold(recipe, task, normalizer, ema) if recipe.readout == "outputs" else None
-    return Evaluation(test, validation, found, counts, None if unseen is None else unseen.scores)
+    return Evaluation(test, validation, found, counts, None if unseen is None else unseen.scores, temperature)
 
 
 def predict_out_of_fold(recipe: Recipe, task: Task, normalizer: Normalizer, particles: Particles) -> OutOfFold | None:
-    """Predict each labeled input with the particles that have not learned its label; None without folds."""
+    """Predict each labeled input with the particles that have not learned its label; None without folds.
+
+    The temperature of the ensemble follows from these predictions and those of unlabeled inputs.
+    """
     out = held_out(recipe, task)
     if out is None:
         return None
     log_p = log_probabilities(particles, normalizer, task.labeled.inputs, len(task.classes))
     mixed = out_of_fold_mixture(log_p, out, particles.log_prior.detach())
     scores = score_out_of_fold(mixed, task.labeled.labels)
-    return OutOfFold(mixed.cpu().numpy(), task.labeled.labels.cpu().numpy(), scores)
+    log_ratio = 0.0
+    if len(task.unlabeled):
+        pool = evenly_spaced(task.unlabeled, TEMPERATURE_INPUTS)
+        log_ratio = log_temperature_ratio(out, log_probabilities(particles, normalizer, pool, len(task.classes)))
+    temperature = ensemble_temperature(mixed, task.labeled.labels, log_ratio)
+    return OutOfFold(mixed.cpu().numpy(), task.labeled.labels.cpu().numpy(), scores, temperature)
 
 
-def _scores(particles: Particles, normalizer: Normalizer, task: Task, part: Examples) -> Scores:
+def _scores(
+    particles: Particles, normalizer: Normalizer, task: Task, part: Examples, temperature: float = 1.0
+) -> Scores:
     sharded = particles.worth_sharding
     with replicating(sharded):
         log_p = log_probabilities(particles, normalizer, part.inputs, len(task.classes), sharded=sharded)
-        return score(log_p, part.labels, particles.log_prior_of(log_p))
+        return score(log_p, part.labels, particles.log_prior_of(log_p), temperature=temperature)
 
 
 def output_confusion(particles: Particles, normalizer: Normalizer, task: Task) -> Tensor | None:

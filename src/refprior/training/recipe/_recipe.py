@@ -76,6 +76,8 @@ class Recipe:
         Weight each label by the probability that it is right, according to the particles that hold it out, and learn
         the share of wrong labels. The weights move from 1 to this probability over the first half of training. Needs
         `folds`.
+    calibrate : bool, default: True
+        With `folds`, divide the log-probabilities of the ensemble by a temperature that the labels out of fold suggest.
     unlabeled_batch : int, default: 448
         Unlabeled inputs or tuples per step.
     source_batch : int, default: 64
@@ -140,6 +142,7 @@ class Recipe:
     labeled_copies: int = 1
     folds: Literal["off", "auto"] | int = "off"
     doubt_labels: bool = False
+    calibrate: bool = True
     unlabeled_batch: int = 448
     source_batch: int = 64
     unlabeled_unit: Literal["images", "tuples"] = "images"
@@ -197,6 +200,7 @@ class Recipe:
 
     def _check_folds(self) -> None:
         one_of("doubt_labels", self.doubt_labels, (True, False))
+        one_of("calibrate", self.calibrate, (True, False))
         if self.doubt_labels and self.folds == "off":
             raise ValueError("doubt_labels needs particles that hold labels out: set folds='auto' too")
         if isinstance(self.folds, str):

@@ -1,0 +1,188 @@
+"""A reference prior with a selection and class shares that adapt over training, and inputs weighted by agreement."""
+
+# K particles, b labeled inputs, n unlabeled inputs in tuples of N (the order), C classes
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, NamedTuple, get_args
+
+import torch
+from torch import Tensor
+from torch.nn.functional import one_hot
+
+from refprior._checks import number, one_of, whole_number
+from refprior.information import average, finite, marginal_entropy, mixture, tuples, uniform
+from refprior.methods._adaptive import moving_average
+from refprior.methods._reference_prior import cross_entropy, mixture_of_views
+from refprior.methods._step import Loss, Needs, Step
+
+Teacher = Literal["own", "mixture"]
+_RARE = 1e-4  # added to the share of every class
+
+
+class PoolBeliefs(NamedTuple):
+    """What the particles have predicted for the pool, and how often each class was a label."""
+
+    confidence: Tensor  # () moving average of the probability of the targets
+    pool: Tensor  # (C,) moving average of the mixture's predictions
+    labels: Tensor  # (C,) labels drawn so far, with one more of each class
+
+
+@dataclass(frozen=True)
+class AdaptiveReferencePrior:
+    """Reference prior with adaptive thresholds and class shares, for particles that check each other.
+
+    Minimizes CE(y, p(x)) + weight · mean of 1[q(ŷ) ≥ threshold of ŷ] · a · CE(ŷ, p(strong)) - α h_y. The target ŷ is the
+    most probable class of q, the particle's prediction of the weak view, corrected to the estimated class shares of the
+    pool. The agreement a is the share of particles that predict ŷ: it is small for out-of-distribution inputs and for
+    mistakes of one particle. Thresholds follow the confidence, as in FreeMatch. The entropy h_y of eq:ref_mi_ce keeps
+    the particles apart; α falls to `final_alpha`, so that they agree at the end. Use it with `folds` and `doubt_labels`
+    of the recipe if labels may be wrong. The moving averages are stored in the checkpoint.
+
+    Parameters
+    ----------
+    order : int, default: 2
+        N, items in a tuple of h_y.
+    alpha, final_alpha : float, default: 0.1 and 0
+        Weight of h_y at the first and the last step, linear in between.
+    tau : float, default: 1/3
+        Weight of the weak view in the mixture of views of h_y.
+    weight : float, default: 1
+        Weight of the unlabeled inputs.
+    count : float, default: 0.5
+        Share of training whose predictions of the pool weigh as much as the labels in the estimate of the class shares.
+    agreement : bool, default: True
+        Whether inputs count by the share of particles that predict the target.
+    teacher : {"own", "mixture"}, default: "own"
+        Whose prediction is the target: the particle's own, or that of the mixture of all. Particles that learn from the
+        mixture learn the labels that they leave out, which the others know.
+    momentum : float, optional
+        Decay of the moving averages. Defaults to that of the recipe's EMA.
+
+    Examples
+    --------
+    >>> import refprior as rp
+    >>> rp.methods.AdaptiveReferencePrior(alpha=0.2).needs.views
+    ('weak', 'strong')
+    """
+
+    order: int = 2
+    alpha: float = 0.1
+    final_alpha: float = 0.0
+    tau: float = 1 / 3
+    weight: float = 1.0
+    count: float = 0.5
+    agreement: bool = True
+    teacher: Teacher = "own"
+    momentum: float | None = None
+
+    def __post_init__(self) -> None:
+        whole_number("order", self.order, at_least=1)
+        for name in ("alpha", "final_alpha", "weight"):
+            number(name, getattr(self, name), at_least=0)
+        number("tau", self.tau, at_least=0, at_most=1)
+        number("count", self.count, above=0)
+        one_of("agreement", self.agreement, (True, False))
+        one_of("teacher", self.teacher, get_args(Teacher))
+        if self.momentum is not None:
+            number("momentum", self.momentum, at_least=0, below=1)
+
+    @cached_property
+    def needs(self) -> Needs:
+        return Needs(views=("weak", "strong"), tuple_size=self.order, enumerates=self.order)
+
+    def __call__(self, step: Step) -> Loss:
+        views, y, log_prior = step.batch.views, step.batch.labels, step.log_prior.detach()
+        labeled, strong, weak = step.predict(step.batch.labeled, views["strong"], frozen=[views["weak"]])
+        weak = finite(weak.detach())
+        mixed = mixture(weak, log_prior)
+        classes, momentum = mixed.shape[-1], step.ema if self.momentum is None else self.momentum
+        equal = mixed.new_full((classes,), 1 / classes)
+        known = PoolBeliefs(**step.memory) if step.memory else PoolBeliefs(equal[0], equal, mixed.new_ones(classes))
+        pool = moving_average(known.pool, mixed.exp().mean(0), momentum)
+        labels = known.labels + torch.bincount(y, minlength=classes)
+        teachers = weak if self.teacher == "own" else mixed
+        seen = corrected(teachers, pool, labels, 1 / (1 + step.progress / self.count)).amax(-1).exp().mean()
+        beliefs = PoolBeliefs(moving_average(known.confidence, seen, momentum), pool, labels)
+        step.memory.update(beliefs._asdict())
+        return adaptive_reference_prior(labeled, y, weak, strong, beliefs, log_prior, self, progress=step.progress)
+
+
+_ADAPTIVE_REFERENCE_PRIOR = AdaptiveReferencePrior()
+
+
+def adaptive_reference_prior(
+    labeled: Tensor,
+    y: Tensor,
+    weak: Tensor,
+    strong: Tensor,
+    beliefs: tuple[Tensor, Tensor, Tensor],
+    log_prior: Tensor | None = None,
+    settings: AdaptiveReferencePrior = _ADAPTIVE_REFERENCE_PRIOR,
+    *,
+    progress: float = 0.0,
+) -> Loss:
+    """Compute the objective of the adaptive reference prior.
+
+    CE(y, p(x)) + weight · mean of 1[q(ŷ) ≥ threshold of ŷ] · a · CE(ŷ, p(strong)) - α h_y.
+
+    Parameters
+    ----------
+    labeled : Tensor
+        Log-probabilities of the labeled inputs, (K, b, C).
+    y : Tensor
+        Their classes, (b,).
+    weak, strong : Tensor
+        Log-probabilities of two views of the same unlabeled inputs, (K, n, C) each.
+    beliefs : tuple of Tensor
+        Moving averages of the confidence, (), and of the mixture's predictions of the pool, (C,), and counts of the
+        labels, (C,).
+    log_prior : Tensor, optional
+        log π(w_k), (K,). Equal weights by default.
+    settings : AdaptiveReferencePrior, default: AdaptiveReferencePrior()
+        The hyperparameters.
+    progress : float, default: 0
+        Completed share of training, from 0 to 1.
+
+    Returns
+    -------
+    Loss
+        The total and the terms `cross_entropy`, `pseudo_label`, `confident`, `agreement` and `marginal_entropy`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import refprior as rp
+    >>> labeled, weak, strong = (torch.randn(4, n, 10).log_softmax(-1) for n in (5, 8, 8))
+    >>> beliefs = torch.tensor(0.1), torch.full((10,), 0.1), torch.ones(10)
+    >>> sorted(rp.losses.adaptive_reference_prior(labeled, torch.arange(5), weak, strong, beliefs).terms)
+    ['agreement', 'confident', 'cross_entropy', 'marginal_entropy', 'pseudo_label']
+    """
+    log_prior = uniform(len(labeled), labeled) if log_prior is None else log_prior
+    weak, strong, known = finite(weak.detach()), finite(strong), PoolBeliefs(*beliefs)
+    share = 1 / (1 + progress / settings.count)
+    teachers = weak if settings.teacher == "own" else mixture(weak, log_prior).expand_as(weak)
+    confidence, target = corrected(teachers, known.pool, known.labels, share).exp().max(-1)  # (K, n)
+    thresholds = known.confidence * known.pool / known.pool.max()  # FreeMatch eq. 7
+    used = (confidence >= thresholds[target]).to(weak.dtype)
+    votes = average(one_hot(weak.argmax(-1), weak.shape[-1]).to(weak.dtype), log_prior)  # (n, C)
+    agreed = votes.expand_as(weak).gather(-1, target.unsqueeze(-1)).squeeze(-1)  # (K, n)
+    taught = -strong.gather(-1, target.unsqueeze(-1)).squeeze(-1)  # (K, n)
+    likelihood = cross_entropy(labeled, y, log_prior).mean()
+    unlabeled = average(taught * used * (agreed if settings.agreement else 1), log_prior).mean()
+    seen = mixture_of_views(weak, strong, settings.tau)
+    h_y = marginal_entropy(tuples(seen, settings.order), log_prior).mean()
+    alpha = (1 - progress) * settings.alpha + progress * settings.final_alpha
+    total = likelihood + settings.weight * unlabeled - alpha * h_y
+    terms = {"pseudo_label": unlabeled, "confident": used.mean(), "agreement": agreed.mean()}
+    return Loss.of(total, cross_entropy=likelihood, marginal_entropy=h_y, **terms)
+
+
+def corrected(log_p: Tensor, pool: Tensor, labels: Tensor, share: float) -> Tensor:
+    """Return log of p(y) π̂(y) / m(y), normalized: (n, C), (C,), (C,) -> (n, C).
+
+    m are the class shares that the mixture has predicted for the pool, and π̂ = (1 - λ) m + λ s their posterior mean
+    under a Dirichlet prior with the shares s of the labels. λ is 1 at first and falls as 1 / (1 + progress / count).
+    """
+    ratio = (1 - share) + share * labels / labels.sum() / (pool + _RARE)
+    return (log_p + ratio.log()).log_softmax(-1)
