@@ -151,6 +151,7 @@ def test_token_ids_are_learned_from_by_all_others(name: str) -> None:
 
 def loss_function(name: str) -> Callable[..., Loss]:
     words = {"FixMatch": "fixmatch", "MeanTeacher": "mean_teacher", "ReferencePrior": "reference_prior"}
+    words["AdaptiveReferencePrior"] = "adaptive_reference_prior"
     function: Callable[..., Loss] = getattr(rp.losses, words.get(name, name.lower()))
     return function
 
@@ -185,6 +186,11 @@ ARGUMENTS: dict[str, Callable[[], Any]] = {
         torch.full((K,), 0.4, dtype=torch.float64),
         torch.tensor([[0.6, 0.4, 0.0]] * K, dtype=torch.float64),
         torch.tensor([[0.7, 0.3, 0.0]] * K, dtype=torch.float64),
+    ),
+    "averages": lambda: (
+        torch.tensor(0.4, dtype=torch.float64),
+        torch.tensor([0.6, 0.4, 0.0], dtype=torch.float64),
+        torch.tensor([3.0, 2.0, 1.0], dtype=torch.float64),
     ),
     "weights": lambda: torch.ones(K, UNLABELED, dtype=torch.float64),
 }

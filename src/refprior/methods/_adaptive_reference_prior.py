@@ -20,7 +20,7 @@ Teacher = Literal["own", "mixture"]
 _RARE = 1e-4  # added to the share of every class
 
 
-class PoolBeliefs(NamedTuple):
+class PoolAverages(NamedTuple):
     """What the particles have predicted for the pool, and how often each class was a label."""
 
     confidence: Tensor  # () moving average of the probability of the targets
@@ -32,12 +32,12 @@ class PoolBeliefs(NamedTuple):
 class AdaptiveReferencePrior:
     """Reference prior with adaptive thresholds and class shares, for particles that check each other.
 
-    Minimizes CE(y, p(x)) + weight · mean of 1[q(ŷ) ≥ threshold of ŷ] · a · CE(ŷ, p(strong)) - α h_y. The target ŷ is the
-    most probable class of q, the particle's prediction of the weak view, corrected to the estimated class shares of the
-    pool. The agreement a is the share of particles that predict ŷ: it is small for out-of-distribution inputs and for
-    mistakes of one particle. Thresholds follow the confidence, as in FreeMatch. The entropy h_y of eq:ref_mi_ce keeps
-    the particles apart; α falls to `final_alpha`, so that they agree at the end. Use it with `folds` and `doubt_labels`
-    of the recipe if labels may be wrong. The moving averages are stored in the checkpoint.
+    Minimizes CE(y, p(x)) + weight · mean of 1[q(ŷ) ≥ threshold of ŷ] · a · CE(ŷ, p(strong)) - α h_y. The target ŷ is
+    the most probable class of q, the particle's prediction of the weak view, corrected to the estimated class shares of
+    the pool. The agreement a is the share of particles that predict ŷ: it is small for out-of-distribution inputs and
+    for mistakes of one particle. Thresholds follow the confidence, as in FreeMatch. The entropy h_y of eq:ref_mi_ce
+    keeps the particles apart; α falls to `final_alpha`, so that they agree at the end. Use it with `folds` and
+    `doubt_labels` of the recipe if labels may be wrong. The moving averages are stored in the checkpoint.
 
     Parameters
     ----------
@@ -98,14 +98,14 @@ class AdaptiveReferencePrior:
         mixed = mixture(weak, log_prior)
         classes, momentum = mixed.shape[-1], step.ema if self.momentum is None else self.momentum
         equal = mixed.new_full((classes,), 1 / classes)
-        known = PoolBeliefs(**step.memory) if step.memory else PoolBeliefs(equal[0], equal, mixed.new_ones(classes))
+        known = PoolAverages(**step.memory) if step.memory else PoolAverages(equal[0], equal, mixed.new_ones(classes))
         pool = moving_average(known.pool, mixed.exp().mean(0), momentum)
-        labels = known.labels + torch.bincount(y, minlength=classes)
+        labels = known.labels.index_add(0, y, torch.ones_like(y, dtype=mixed.dtype))
         teachers = weak if self.teacher == "own" else mixed
         seen = corrected(teachers, pool, labels, 1 / (1 + step.progress / self.count)).amax(-1).exp().mean()
-        beliefs = PoolBeliefs(moving_average(known.confidence, seen, momentum), pool, labels)
-        step.memory.update(beliefs._asdict())
-        return adaptive_reference_prior(labeled, y, weak, strong, beliefs, log_prior, self, progress=step.progress)
+        averages = PoolAverages(moving_average(known.confidence, seen, momentum), pool, labels)
+        step.memory.update(averages._asdict())
+        return adaptive_reference_prior(labeled, y, weak, strong, averages, log_prior, self, progress=step.progress)
 
 
 _ADAPTIVE_REFERENCE_PRIOR = AdaptiveReferencePrior()
@@ -116,7 +116,7 @@ def adaptive_reference_prior(
     y: Tensor,
     weak: Tensor,
     strong: Tensor,
-    beliefs: tuple[Tensor, Tensor, Tensor],
+    averages: tuple[Tensor, Tensor, Tensor],
     log_prior: Tensor | None = None,
     settings: AdaptiveReferencePrior = _ADAPTIVE_REFERENCE_PRIOR,
     *,
@@ -134,7 +134,7 @@ def adaptive_reference_prior(
         Their classes, (b,).
     weak, strong : Tensor
         Log-probabilities of two views of the same unlabeled inputs, (K, n, C) each.
-    beliefs : tuple of Tensor
+    averages : tuple of Tensor
         Moving averages of the confidence, (), and of the mixture's predictions of the pool, (C,), and counts of the
         labels, (C,).
     log_prior : Tensor, optional
@@ -154,12 +154,12 @@ def adaptive_reference_prior(
     >>> import torch
     >>> import refprior as rp
     >>> labeled, weak, strong = (torch.randn(4, n, 10).log_softmax(-1) for n in (5, 8, 8))
-    >>> beliefs = torch.tensor(0.1), torch.full((10,), 0.1), torch.ones(10)
-    >>> sorted(rp.losses.adaptive_reference_prior(labeled, torch.arange(5), weak, strong, beliefs).terms)
+    >>> averages = torch.tensor(0.1), torch.full((10,), 0.1), torch.ones(10)
+    >>> sorted(rp.losses.adaptive_reference_prior(labeled, torch.arange(5), weak, strong, averages).terms)
     ['agreement', 'confident', 'cross_entropy', 'marginal_entropy', 'pseudo_label']
     """
     log_prior = uniform(len(labeled), labeled) if log_prior is None else log_prior
-    weak, strong, known = finite(weak.detach()), finite(strong), PoolBeliefs(*beliefs)
+    weak, strong, known = finite(weak.detach()), finite(strong), PoolAverages(*averages)
     share = 1 / (1 + progress / settings.count)
     teachers = weak if settings.teacher == "own" else mixture(weak, log_prior).expand_as(weak)
     confidence, target = corrected(teachers, known.pool, known.labels, share).exp().max(-1)  # (K, n)
