@@ -80,7 +80,8 @@ def table(read: Callable[..., tuple[np.ndarray, np.ndarray]], labels: int, seed:
     """A small table of scikit-learn; a third of the rows are the test part."""
     x, y = read(return_X_y=True)
     test, train = np.split(np.random.RandomState(0).permutation(len(y)), [len(y) // 3])
-    return vectors({"train": (x[train], y[train]), "test": (x[test], y[test])}, read.__name__, labels=labels, seed=seed)
+    parts = {"train": (x[train], y[train]), "test": (x[test], y[test])}
+    return replace(vectors(parts, read.__name__, labels, seed), unlabeled_batch=32)
 
 
 RECIPES: dict[str, Callable[..., rp.Recipe]] = {
