@@ -10,16 +10,16 @@ from refprior.information import marginal_entropy, tuples, uniform
 from refprior.losses import adaptive_reference_prior
 from refprior.methods import AdaptiveReferencePrior
 from refprior.methods._adaptive_reference_prior import corrected
-from tests.methods.tables import UNLABELED, C, K, Table, Y, assert_same, each_input, kinds, plain_cross_entropy
+from tests.methods.tables import UNLABELED, C, K, Table, assert_same, each_input, kinds, plain_cross_entropy
 
-DECAY, COUNT = 0.8, 0.25
+DECAY, COUNT, SHARES = 0.8, 0.25, (2.0, 1.0, 3.0)
 
 
 class Plain:
-    """Confidence, shares of the pool and counts of labels as numbers."""
+    """Confidence and shares of the pool as numbers."""
 
     def __init__(self) -> None:
-        self.confidence, self.pool, self.labels = 1 / C, [1 / C] * C, [1.0] * C
+        self.confidence, self.pool = 1 / C, [1 / C] * C
 
     def targets(self, weak: Tensor, progress: float, teacher: str) -> list[list[list[float]]]:
         """The beliefs about the classes move, then the teachers are corrected to the posterior class shares."""
@@ -27,11 +27,8 @@ class Plain:
         mean = p.mean(0)  # (n, C)
         for c in range(C):
             self.pool[c] = DECAY * self.pool[c] + (1 - DECAY) * float(mean[:, c].mean())
-            self.labels[c] += Y.count(c)
         share = 1 / (1 + progress / COUNT)
-        posterior = [
-            (1 - share) + share * s / sum(self.labels) / (m + 1e-4) for s, m in zip(self.labels, self.pool, strict=True)
-        ]
+        posterior = [(1 - share) + share * s / sum(SHARES) / (m + 1e-4) for s, m in zip(SHARES, self.pool, strict=True)]
         found = []
         for k in range(K):
             rows = [
@@ -62,7 +59,9 @@ class Plain:
 @pytest.mark.parametrize("teacher", ["own", "mixture"])
 @pytest.mark.parametrize("agreement", [True, False])
 def test_steps_equal_a_loop_with_its_own_beliefs(kind: str, teacher: str, agreement: bool) -> None:
-    method = AdaptiveReferencePrior(alpha=0.3, count=COUNT, agreement=agreement, teacher=teacher, momentum=DECAY)  # type: ignore[arg-type]
+    method = AdaptiveReferencePrior(
+        alpha=0.3, class_prior=SHARES, count=COUNT, agreement=agreement, teacher=teacher, momentum=DECAY
+    )  # type: ignore[arg-type]
     memory, plain, shares = dict[str, Tensor](), Plain(), []
     for seed in range(6):
         table = Table(method, kind, seed)
@@ -71,28 +70,25 @@ def test_steps_equal_a_loop_with_its_own_beliefs(kind: str, teacher: str, agreem
         assert_same(loss, expected, table)
         shares.append(loss.terms["confident"].item())
     assert 0 < min(shares) <= max(shares) <= 1
-    assert memory["labels"].tolist() == [1 + 6 * Y.count(c) for c in range(C)]
+    assert {name: tensor.shape for name, tensor in memory.items()} == {"confidence": (), "pool": (C,)}
 
 
-def test_class_shares_move_from_the_labels_to_the_pool() -> None:
+def test_class_shares_move_from_the_prior_to_the_pool() -> None:
     """Predictions of the pool by Bayes' law, with the posterior mean of a Dirichlet prior."""
-    pool, labels = (
-        torch.tensor([0.6, 0.3, 0.1], dtype=torch.float64),
-        torch.tensor([1.0, 1.0, 2.0], dtype=torch.float64),
-    )
+    pool = torch.tensor([0.6, 0.3, 0.1], dtype=torch.float64)
     log_p = torch.tensor([[0.2, 0.5, 0.3]], dtype=torch.float64).log()
-    for share in (1.0, 0.4, 0.0):
-        posterior = (1 - share) * pool + share * labels / 4
-        expected = torch.tensor([0.2, 0.5, 0.3]) * posterior / pool
-        torch.testing.assert_close(
-            corrected(log_p, pool, labels, share).exp()[0], expected / expected.sum(), rtol=2e-3, atol=0
-        )
+    settings = AdaptiveReferencePrior(class_prior=(1, 1, 2), count=0.5)
+    for progress, share in ((0.0, 1.0), (0.25, 2 / 3), (1.0, 1 / 3)):
+        posterior = (1 - share) * pool + share * torch.tensor([0.25, 0.25, 0.5], dtype=torch.float64)
+        expected = torch.tensor([0.2, 0.5, 0.3], dtype=torch.float64) * posterior / (pool + 1e-4)
+        found = corrected(log_p, pool, settings, progress).exp()[0]
+        torch.testing.assert_close(found, expected / expected.sum(), rtol=1e-3, atol=0)
 
 
 def test_inputs_count_by_the_share_of_particles_that_predict_the_target() -> None:
     p = torch.tensor([[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.1, 0.9]], dtype=torch.float64).log().unsqueeze(1)
     p = p.expand(4, 2, 2)  # four particles, two equal inputs
-    beliefs = torch.tensor(0.0), torch.tensor([0.5, 0.5]), torch.tensor([1.0, 1.0])
+    beliefs = torch.tensor(0.0), torch.tensor([0.5, 0.5])
     y = torch.tensor([0, 0])
     own, mixture = (
         adaptive_reference_prior(p, y, p, p, beliefs, settings=AdaptiveReferencePrior(teacher=teacher))

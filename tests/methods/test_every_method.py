@@ -103,7 +103,7 @@ def test_copies_of_a_particle_learn_what_it_learns_alone(name: str, make: Callab
 
 
 MEMORIES = {
-    "AdaptiveReferencePrior": {"confidence": (), "pool": (2,), "labels": (2,)},
+    "AdaptiveReferencePrior": {"confidence": (), "pool": (2,)},
     "Dash": {"first_loss": (2,)},
     "FlexMatch": {"labels": (2, 32)},
     "FreeMatch": {"confidence": (2,), "marginal": (2, 2), "histogram": (2, 2)},
@@ -190,7 +190,6 @@ ARGUMENTS: dict[str, Callable[[], Any]] = {
     "averages": lambda: (
         torch.tensor(0.4, dtype=torch.float64),
         torch.tensor([0.6, 0.4, 0.0], dtype=torch.float64),
-        torch.tensor([3.0, 2.0, 1.0], dtype=torch.float64),
     ),
     "weights": lambda: torch.ones(K, UNLABELED, dtype=torch.float64),
 }

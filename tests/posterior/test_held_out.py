@@ -198,13 +198,14 @@ def test_a_fold_of_all_particles_has_the_temperature_of_the_ensemble() -> None:
 @pytest.mark.parametrize("log_ratio", [0.0, -0.3])
 def test_the_temperature_maximizes_its_posterior(log_ratio: float) -> None:
     log_p, y = predictions(30, seed=1)
+    log_p = (3 * log_p).log_softmax(-1)
     rates, best = np.linspace(0, 1, 2001)[1:-1], (-math.inf, 0.0)
     for log_t in np.linspace(-2, 2, 41):
         p = (log_p / math.exp(log_t)).softmax(-1)[torch.arange(30), y].numpy()
         likelihood = np.log((1 - rates)[:, None] * p + rates[:, None] * (1 - p) / 4).sum(1)
         posterior = likelihood + 0.5 * np.log(rates * (1 - rates)) - 0.5 * ((log_t + log_ratio) / 0.25) ** 2
         best = max(best, (posterior.max(), math.exp(log_t + log_ratio)))
-    assert ensemble_temperature(log_p, y, log_ratio) == pytest.approx(best[1])
+    assert ensemble_temperature(log_p, y, log_ratio) == pytest.approx(max(1, best[1]))
 
 
 def test_wrong_labels_do_not_make_the_ensemble_unsure() -> None:
@@ -216,6 +217,7 @@ def test_wrong_labels_do_not_make_the_ensemble_unsure() -> None:
     assert ensemble_temperature(log_p, y) == pytest.approx(1, abs=0.11)
     assert ensemble_temperature(log_p, noisy_y) == pytest.approx(1, abs=0.11)
     assert ensemble_temperature(2 * log_p, noisy_y) == pytest.approx(2, abs=0.25)
+    assert ensemble_temperature(log_p / 2, noisy_y) == 1
 
 
 def test_saturated_predictions_have_a_finite_slope() -> None:

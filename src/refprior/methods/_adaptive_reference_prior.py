@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple, get_args
 
-import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
 from refprior._checks import number, one_of, whole_number
 from refprior.information import average, finite, marginal_entropy, mixture, tuples, uniform
 from refprior.methods._adaptive import moving_average
-from refprior.methods._reference_prior import cross_entropy, mixture_of_views
+from refprior.methods._reference_prior import checked_shares, cross_entropy, log_shares, mixture_of_views
 from refprior.methods._step import Loss, Needs, Step
 
 Teacher = Literal["own", "mixture"]
@@ -21,11 +20,10 @@ _RARE = 1e-4  # added to the share of every class
 
 
 class PoolAverages(NamedTuple):
-    """What the particles have predicted for the pool, and how often each class was a label."""
+    """What the particles have predicted for the pool."""
 
     confidence: Tensor  # () moving average of the probability of the targets
     pool: Tensor  # (C,) moving average of the mixture's predictions
-    labels: Tensor  # (C,) labels drawn so far, with one more of each class
 
 
 @dataclass(frozen=True)
@@ -49,8 +47,11 @@ class AdaptiveReferencePrior:
         Weight of the weak view in the mixture of views of h_y.
     weight : float, default: 1
         Weight of the unlabeled inputs.
+    class_prior : tuple of float, optional
+        Expected class shares or counts of the pool. Equal by default. Labels do not change them: few labels, some of
+        them wrong, say little about shares.
     count : float, default: 0.5
-        Share of training whose predictions of the pool weigh as much as the labels in the estimate of the class shares.
+        Share of training whose predictions of the pool weigh as much as `class_prior` in the estimate of the shares.
     agreement : bool, default: True
         Whether inputs count by the share of particles that predict the target.
     teacher : {"own", "mixture"}, default: "own"
@@ -71,6 +72,7 @@ class AdaptiveReferencePrior:
     final_alpha: float = 0.0
     tau: float = 1 / 3
     weight: float = 1.0
+    class_prior: tuple[float, ...] | None = None
     count: float = 0.5
     agreement: bool = True
     teacher: Teacher = "own"
@@ -81,6 +83,8 @@ class AdaptiveReferencePrior:
         for name in ("alpha", "final_alpha", "weight"):
             number(name, getattr(self, name), at_least=0)
         number("tau", self.tau, at_least=0, at_most=1)
+        if self.class_prior is not None:
+            object.__setattr__(self, "class_prior", checked_shares(self.class_prior))
         number("count", self.count, above=0)
         one_of("agreement", self.agreement, (True, False))
         one_of("teacher", self.teacher, get_args(Teacher))
@@ -89,7 +93,8 @@ class AdaptiveReferencePrior:
 
     @cached_property
     def needs(self) -> Needs:
-        return Needs(views=("weak", "strong"), tuple_size=self.order, enumerates=self.order)
+        classes = 0 if self.class_prior is None else len(self.class_prior)
+        return Needs(views=("weak", "strong"), tuple_size=self.order, enumerates=self.order, classes=classes)
 
     def __call__(self, step: Step) -> Loss:
         views, y, log_prior = step.batch.views, step.batch.labels, step.log_prior.detach()
@@ -98,12 +103,11 @@ class AdaptiveReferencePrior:
         mixed = mixture(weak, log_prior)
         classes, momentum = mixed.shape[-1], step.ema if self.momentum is None else self.momentum
         equal = mixed.new_full((classes,), 1 / classes)
-        known = PoolAverages(**step.memory) if step.memory else PoolAverages(equal[0], equal, mixed.new_ones(classes))
+        known = PoolAverages(**step.memory) if step.memory else PoolAverages(equal[0], equal)
         pool = moving_average(known.pool, mixed.exp().mean(0), momentum)
-        labels = known.labels.index_add(0, y, torch.ones_like(y, dtype=mixed.dtype))
         teachers = weak if self.teacher == "own" else mixed
-        seen = corrected(teachers, pool, labels, 1 / (1 + step.progress / self.count)).amax(-1).exp().mean()
-        averages = PoolAverages(moving_average(known.confidence, seen, momentum), pool, labels)
+        seen = corrected(teachers, pool, self, step.progress).amax(-1).exp().mean()
+        averages = PoolAverages(moving_average(known.confidence, seen, momentum), pool)
         step.memory.update(averages._asdict())
         return adaptive_reference_prior(labeled, y, weak, strong, averages, log_prior, self, progress=step.progress)
 
@@ -116,7 +120,7 @@ def adaptive_reference_prior(
     y: Tensor,
     weak: Tensor,
     strong: Tensor,
-    averages: tuple[Tensor, Tensor, Tensor],
+    averages: tuple[Tensor, Tensor],
     log_prior: Tensor | None = None,
     settings: AdaptiveReferencePrior = _ADAPTIVE_REFERENCE_PRIOR,
     *,
@@ -135,8 +139,7 @@ def adaptive_reference_prior(
     weak, strong : Tensor
         Log-probabilities of two views of the same unlabeled inputs, (K, n, C) each.
     averages : tuple of Tensor
-        Moving averages of the confidence, (), and of the mixture's predictions of the pool, (C,), and counts of the
-        labels, (C,).
+        Moving averages of the confidence, (), and of the mixture's predictions of the pool, (C,).
     log_prior : Tensor, optional
         log π(w_k), (K,). Equal weights by default.
     settings : AdaptiveReferencePrior, default: AdaptiveReferencePrior()
@@ -154,15 +157,14 @@ def adaptive_reference_prior(
     >>> import torch
     >>> import refprior as rp
     >>> labeled, weak, strong = (torch.randn(4, n, 10).log_softmax(-1) for n in (5, 8, 8))
-    >>> averages = torch.tensor(0.1), torch.full((10,), 0.1), torch.ones(10)
+    >>> averages = torch.tensor(0.1), torch.full((10,), 0.1)
     >>> sorted(rp.losses.adaptive_reference_prior(labeled, torch.arange(5), weak, strong, averages).terms)
     ['agreement', 'confident', 'cross_entropy', 'marginal_entropy', 'pseudo_label']
     """
     log_prior = uniform(len(labeled), labeled) if log_prior is None else log_prior
     weak, strong, known = finite(weak.detach()), finite(strong), PoolAverages(*averages)
-    share = 1 / (1 + progress / settings.count)
     teachers = weak if settings.teacher == "own" else mixture(weak, log_prior).expand_as(weak)
-    confidence, target = corrected(teachers, known.pool, known.labels, share).exp().max(-1)  # (K, n)
+    confidence, target = corrected(teachers, known.pool, settings, progress).exp().max(-1)  # (K, n)
     thresholds = known.confidence * known.pool / known.pool.max()  # FreeMatch eq. 7
     used = (confidence >= thresholds[target]).to(weak.dtype)
     votes = average(one_hot(weak.argmax(-1), weak.shape[-1]).to(weak.dtype), log_prior)  # (n, C)
@@ -178,11 +180,12 @@ def adaptive_reference_prior(
     return Loss.of(total, cross_entropy=likelihood, marginal_entropy=h_y, **terms)
 
 
-def corrected(log_p: Tensor, pool: Tensor, labels: Tensor, share: float) -> Tensor:
-    """Return log of p(y) π̂(y) / m(y), normalized: (n, C), (C,), (C,) -> (n, C).
+def corrected(log_p: Tensor, pool: Tensor, settings: AdaptiveReferencePrior, progress: float) -> Tensor:
+    """Return log of p(y) π̂(y) / m(y), normalized: (..., C), (C,) -> (..., C).
 
     m are the class shares that the mixture has predicted for the pool, and π̂ = (1 - λ) m + λ s their posterior mean
-    under a Dirichlet prior with the shares s of the labels. λ is 1 at first and falls as 1 / (1 + progress / count).
+    under a Dirichlet prior with the shares s of `class_prior`. λ = 1 / (1 + progress / count) is 1 at first.
     """
-    ratio = (1 - share) + share * labels / labels.sum() / (pool + _RARE)
+    share = 1 / (1 + progress / settings.count)
+    ratio = (1 - share) + share * log_shares(settings.class_prior, log_p).exp() / (pool + _RARE)
     return (log_p + ratio.log()).log_softmax(-1)

@@ -217,11 +217,12 @@ def ensemble_temperature(log_p: Tensor, y: Tensor, log_ratio: float = 0.0) -> fl
 
     The temperature of the mixture of the particles that hold a label out maximizes the likelihood of the labels, of
     which a share ε is wrong, together with ε as in `label_posterior`. That of the ensemble is exp(log_ratio) times it.
-    The prior of the ensemble's log T is normal around 0 with a standard deviation of 1/4: a few labels say little.
+    The prior of the ensemble's log T is normal around 0 with a standard deviation of 1/4: a few labels say little. The
+    result is at least 1, because mistakes that are taken for wrong labels would make the ensemble too confident.
     """
     found = [(log_t, _at_temperature(log_p.double(), y, log_t)[0]) for log_t in _LOG_T]
     log_t, _ = max(found, key=lambda candidate: candidate[1] - ((candidate[0] + log_ratio) / _SPREAD) ** 2 / 2)
-    return math.exp(log_t + log_ratio)
+    return math.exp(max(0.0, log_t + log_ratio))
 
 
 def log_temperature_ratio(held_out: Tensor, log_p: Tensor) -> float:
