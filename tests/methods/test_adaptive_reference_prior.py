@@ -1,6 +1,7 @@
 """The adaptive reference prior against a plain loop with beliefs of its own, over several steps."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -59,9 +60,8 @@ class Plain:
 @pytest.mark.parametrize("teacher", ["own", "mixture"])
 @pytest.mark.parametrize("agreement", [True, False])
 def test_steps_equal_a_loop_with_its_own_beliefs(kind: str, teacher: str, agreement: bool) -> None:
-    method = AdaptiveReferencePrior(
-        alpha=0.3, class_prior=SHARES, count=COUNT, agreement=agreement, teacher=teacher, momentum=DECAY
-    )  # type: ignore[arg-type]
+    settings: dict[str, Any] = {"alpha": 0.3, "count": COUNT, "agreement": agreement, "teacher": teacher}
+    method = AdaptiveReferencePrior(class_prior=SHARES, momentum=DECAY, **settings)
     memory, plain, shares = dict[str, Tensor](), Plain(), []
     for seed in range(6):
         table = Table(method, kind, seed)
