@@ -215,21 +215,29 @@ def suggest(run: Run, budget: int, before: Questions | None = None, *, about: Ab
     if about == "rule" and not by_information:
         raise ValueError("about='rule' needs a run whose outputs are classes: answer questions about inputs first")
     most = pool if by_information else min(pool, CONSENSUS_INPUTS)
-    free = most - len(before.answers)
+    known = sorted({*before.answered, *labeled_in_pool(run)})
+    free = most - len(known)
     if whole_number("budget", budget, at_least=1) > free:
         limit = "" if most == pool else f", clusters of at most {most}"
+        already = f", {len(known) - len(before.answers)} labeled already" if len(known) > len(before.answers) else ""
         raise ValueError(
-            f"can ask for 1 to {free} labels, got {budget}: {pool} unlabeled inputs, {len(before.answers)} answered"
-            f"{limit}"
+            f"can ask for 1 to {free} labels, got {budget}: {pool} inputs in the pool{already}, "
+            f"{len(before.answers)} answered{limit}"
         )
     rules = run.rules() if by_information and about != "inputs" else None
     if rules is not None and (about == "rule" or rules.ambiguous):
         return _about_rules(run, rules, budget, before)
     if by_information:
-        chosen = most_informative(_pool_log_p(run), budget, log_weights(run, before), before.answered).tolist()
+        chosen = most_informative(_pool_log_p(run), budget, log_weights(run, before), known).tolist()
     else:
-        chosen = _typical(run, budget, before.answered)
+        chosen = _typical(run, budget, known)
     return Questions((*before.answered, *chosen), before.answers)
+
+
+def labeled_in_pool(run: Run) -> list[int]:
+    """Return the places in the pool of the inputs whose labels trained the run, and of their duplicates."""
+    marks = _labeled_marks(run)
+    return torch.isin(fingerprints(run.task.unlabeled), marks).nonzero()[:, 0].tolist() if len(marks) else []
 
 
 def _about_rules(run: Run, rules: Rules, budget: int, before: Questions) -> Questions:

@@ -12,6 +12,7 @@ from PIL import Image
 import refprior as rp
 from refprior.data import FewLabels
 from refprior.estimators._classifier import classifier_recipe
+from refprior.report import pool_picture
 from tests.cli.running import refprior
 from tests.training.recipes import two_cues
 
@@ -237,3 +238,53 @@ def test_a_column_of_texts(tmp_path: Path) -> None:
         assert [row["class"] for row in csv.DictReader(file)] == names
     found = rp.load_predictor(tmp_path / "run/model").predict(["bread soup", "a goal of the team"])
     assert found.tolist() == ["food", "sport"]
+
+
+@pytest.fixture
+def scans(tmp_path: Path) -> Path:
+    """Two classes of four photos, and six photos without a label, larger than what a network sees."""
+    random = np.random.RandomState(0)
+    for name, color in {**COLORS, "unlabeled": (100, 30, 100)}.items():
+        (tmp_path / "scans" / name).mkdir(parents=True)
+        for i in range(6 if name == "unlabeled" else 4):
+            pixels = np.clip(random.randint(-30, 30, (120, 200, 3)) + np.array(color), 0, 255).astype(np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "scans" / name / f"{i}.png")
+    return tmp_path
+
+
+SCANS = ("fit", "scans", "--features", "none", "--size", "8", "--out", "run", "--set", "steps=10", "particles=2")
+
+
+def test_questions_are_about_photos_without_a_label_and_show_the_photo(scans: Path) -> None:
+    done = refprior(*SCANS, cwd=scans)
+    assert done.returncode == 0, done.stderr
+    asked = refprior("suggest", "run", "--budget", "6", "--about", "inputs", cwd=scans)
+    assert asked.returncode == 0, asked.stderr
+    assert sorted(re.findall(r"unlabeled/\d\.png", asked.stdout)) == [f"unlabeled/{i}.png" for i in range(6)]
+    more = refprior("suggest", "run", "--budget", "7", cwd=scans)
+    assert "can ask for 1 to 6 labels, got 7: 14 inputs in the pool, 8 labeled already, 0 answered" in more.stderr
+    run = rp.load(scans / "run")
+    assert tuple(pool_picture(run, len(run.task.unlabeled) - 1).shape) == (3, 120, 200)
+
+
+def test_a_damaged_image_is_named_or_left_out(scans: Path) -> None:
+    (scans / "scans/red/torn.png").write_bytes(b"\x89PNG torn")
+    done = refprior(*SCANS, cwd=scans)
+    assert done.returncode == 2
+    assert "scans/red/torn.png: not a readable image" in done.stderr
+    done = refprior(*SCANS, "--keep-going", cwd=scans)
+    assert done.returncode == 0, done.stderr
+    assert "left out 1 damaged image: red/torn.png" in done.stderr
+    assert ["red", "4"] in [line.split() for line in done.stdout.splitlines()]
+    shown = refprior("data", "show", "scans", "--keep-going", cwd=scans)
+    assert shown.returncode == 0, shown.stderr
+    assert "8 labeled, 6 unlabeled, 0 test" in shown.stdout  # as `fit` reads it, with nothing held out
+
+
+def test_another_fit_in_the_same_folder_names_fresh_which_it_knows(scans: Path) -> None:
+    assert refprior(*SCANS, cwd=scans).returncode == 0
+    other = refprior(*SCANS[:-1], "particles=3", cwd=scans)
+    assert other.returncode == 2
+    assert "--fresh" in other.stderr
+    assert refprior(*SCANS[:-1], "particles=3", "--fresh", cwd=scans).returncode == 0
+    assert rp.load(scans / "run").particles.count == 3

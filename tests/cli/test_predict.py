@@ -13,6 +13,7 @@ import torch
 from PIL import Image
 
 from refprior.cli import main
+from refprior.cli._predict import Row, _csv
 from refprior.networks import MLP
 from refprior.training import Predictor, load_predictor, train
 from tests.cli.running import refprior
@@ -207,3 +208,9 @@ def test_predict_as_a_process(model: Path, tmp_path: Path) -> None:
     done = refprior("predict", str(model), "a.png", "b.png", "--out", "found.csv", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert_rows(read(tmp_path / "found.csv"), load_predictor(model), images, ["a.png", "b.png"])
+
+
+def test_names_that_a_spreadsheet_would_execute_get_an_apostrophe() -> None:
+    rows = [Row(name, name, 0.5, 0.1, 0.1) for name in ("=1+1", "@sum", "-1", "photo.jpg")]
+    cells = [line.split(",")[0] for line in _csv(rows).splitlines()[1:]]
+    assert cells == ["'=1+1", "'@sum", "-1", "photo.jpg"]

@@ -217,6 +217,7 @@ def test_score_looks_at_labeled_rows() -> None:
     [
         (X, ""),
         (np.c_[X, np.full(90, 0.1)], ""),
+        (np.c_[X, np.linspace(0, 1e-33, 90)], ""),
         (1e30 * X, ""),
         (X * [1, 1, 1, 1, 1e4], "small ones hardly count"),
         (
@@ -224,7 +225,7 @@ def test_score_looks_at_labeled_rows() -> None:
             "feature 3 of X is near 1e.09 with a spread of 2",
         ),
     ],
-    ids=["one scale", "a constant", "huge", "units", "an offset"],
+    ids=["one scale", "a constant", "a dead feature", "huge", "units", "an offset"],
 )
 def test_scales_that_do_harm_are_said(rows: np.ndarray, said: str, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING), np.errstate(all="raise"):

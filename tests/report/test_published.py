@@ -1,5 +1,6 @@
 """Published numbers: all rows of the paper's table, and each beside the runs that it is for and no others."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,22 @@ def test_a_run_is_compared_with_what_it_repeats(
 )
 def test_a_run_of_something_else_is_compared_with_nothing(tmp_path: Path, settings: dict[str, str]) -> None:
     assert find_published(run_of(tmp_path, **settings), "paper") is None
+
+
+def test_a_run_on_other_data_is_compared_with_nothing(tmp_path: Path) -> None:
+    run = run_of(tmp_path)
+    assert find_published(run, "paper") is not None
+    mine = replace(run, settings={**run.settings, "--data": "photos"})
+    assert find_published(mine, "paper") is None
+    assert not any(cell.startswith("paper:") for cell in rows([[mine]])[0])
+    assert not any("FixMatch" in cell for line in pivot([[mine]], "labels") for cell in line)
+
+
+def test_rows_of_equal_labels_name_their_folders(tmp_path: Path) -> None:
+    run = run_of(tmp_path)
+    first, second = (replace(run, path=Path(name)) for name in ("runs/a", "runs/b"))
+    names = [line[0] for line in rows([[first], [second]])[1:]]
+    assert names == [f"{run.label} (runs/a)", f"{run.label} (runs/b)"]
 
 
 def test_paper_and_log_have_columns_of_their_own(tmp_path: Path) -> None:

@@ -90,3 +90,10 @@ def test_vectors_and_tokens_have_views_of_their_own() -> None:
     rows, ids = torch.randn(9, 7), torch.randint(1, 99, (9, 7))
     assert all(view(rows, generator).shape == rows.shape for view in default_views("vectors", (7,)))
     assert all(view(ids, generator).dtype == torch.int64 for view in default_views("tokens", (7,)))
+
+
+def test_images_of_sixteen_pixels_move_by_two() -> None:
+    weak, strong = default_views("digits", (1, 16, 16))
+    assert isinstance(weak, Distort)
+    assert isinstance(strong, Distort)
+    assert weak.pixels == strong.pixels == 2

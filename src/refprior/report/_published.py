@@ -47,8 +47,15 @@ def _changes(settings: Mapping[str, str]) -> set[str]:
     return {name for name in settings if name.startswith("method.") or name == "particles"}
 
 
+def on_other_data(run: Summary) -> bool:
+    """Return whether a run used the user's data in place of the recipe's."""
+    return any(name.startswith("--") for name in run.settings)
+
+
 def find_published(run: Summary, source: Source) -> Published | None:
-    """Return what a source printed for runs like this one."""
+    """Return what a source printed for runs like this one; nothing for a run on the user's data."""
+    if on_other_data(run):
+        return None
     return next((row for row in PUBLISHED.get(run.recipe, ()) if row.source == source and row.fits(run)), None)
 
 

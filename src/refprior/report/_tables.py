@@ -4,6 +4,7 @@
 
 import re
 import statistics
+from collections import Counter
 from collections.abc import Callable, Sequence
 from html import escape
 from typing import Literal, get_args
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor
 
 from refprior.posterior import Scores, per_class
-from refprior.report._published import PUBLISHED, Source, find_published
+from refprior.report._published import PUBLISHED, Source, find_published, on_other_data
 from refprior.report._runs import EMPTY, Group, Summary, accuracies, group
 from refprior.training import PartScores, Run
 from refprior.training.loop import evaluate_consensus, output_confusion
@@ -107,7 +108,16 @@ def rows(groups: Sequence[Group]) -> list[list[str]]:
                 columns[f"{source}: {name}"] = [_printed(g, source, _BESIDE[name]) for g in groups]
     columns = {name: cells for name, cells in columns.items() if any(cell != EMPTY for cell in cells)}
     head = ["recipe", "seeds", *columns]
-    return [head, *([g[0].label, str(len(g)), *(c[i] for c in columns.values())] for i, g in enumerate(groups))]
+    labels = _told_apart(groups)
+    return [head, *([labels[i], str(len(g)), *(c[i] for c in columns.values())] for i, g in enumerate(groups))]
+
+
+def _told_apart(groups: Sequence[Group]) -> list[str]:
+    """Return the label of each group, with its folder where labels are equal."""
+    counts = Counter(group[0].label for group in groups)
+    return [
+        run.label if counts[run.label] == 1 else f"{run.label} ({run.path})" for run in (group[0] for group in groups)
+    ]
 
 
 def _cell(name: str, runs: Group) -> str:
@@ -167,7 +177,7 @@ def _not_run(groups: Sequence[Group]) -> _Cells:
     run = {found.name for runs in groups if (found := find_published(runs[0], "paper"))}
     return {
         (f"{row.table}: {row.name}", str(row.labels)): row.ensemble
-        for recipe in dict.fromkeys(runs[0].recipe for runs in groups)
+        for recipe in dict.fromkeys(runs[0].recipe for runs in groups if not on_other_data(runs[0]))
         for row in PUBLISHED.get(recipe, ())
         if row.source == "paper" and not row.ablation and row.name not in run
     }

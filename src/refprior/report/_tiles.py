@@ -2,9 +2,11 @@
 
 import base64
 import io
+import logging
 import textwrap
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -16,11 +18,16 @@ from torch import Tensor
 
 from refprior._kinds import noun
 from refprior._style import SOFT, styled
+from refprior.data import Answered, DataError, FewLabels
+from refprior.data.files import look, read_images
+from refprior.data.sources import is_folder
 from refprior.labeling import Questions
 from refprior.posterior import LabelQuality
 from refprior.report._figures import plain
 from refprior.training import Run
 
+log = logging.getLogger("refprior")
+_PHOTO = 256  # pixels of the longer side of a photo
 _LINES, _WIDTH = 13, 28  # of text in a tile, and characters of a line
 _NAME = 19  # characters of a name above its tile
 _CLASSES = 300  # characters of the names of all classes
@@ -142,10 +149,27 @@ def questions_figure(run: Run, questions: Questions, columns: int = 5) -> Figure
     figure.suptitle(plain("\n".join(title)), fontsize=10)
     for place, index in enumerate(chosen, start=1):
         axes = figure.add_subplot(lines, columns, place)
-        draw_input(axes, run.task.unlabeled[index], run.task.features)
+        draw_input(axes, pool_picture(run, index), run.task.features)
         name = run.task.input_name(index)
         axes.set_title(plain(f"{place}. {name if len(name) <= _NAME else f'…{name[1 - _NAME :]}'}"), fontsize=8)
     return figure
+
+
+def pool_picture(run: Run, index: int) -> Tensor:
+    """Return an unlabeled input as people look at it: a photo of a folder from its file, else the input itself."""
+    task, source = run.task, run.recipe.task
+    while isinstance(source, Answered):
+        source = source.task
+    place = source.data if isinstance(source, FewLabels) else None
+    if task.names and is_folder(place):
+        file = Path(str(place)) / task.names[index]
+        try:
+            height, width, _ = look(file, None)
+            share = min(1.0, _PHOTO / max(height, width))
+            return read_images([file], (max(1, round(share * height)), max(1, round(share * width))))[0]
+        except (DataError, OSError):
+            log.warning("%s cannot be read any more", file)
+    return task.unlabeled[index]
 
 
 def draw_input(axes: Axes, given: Tensor, features: Sequence[str] = ()) -> None:

@@ -100,7 +100,7 @@ def default_views(kind: Kind | None, shape: tuple[int, ...]) -> tuple[View, View
     if len(shape) != 3:
         raise ValueError(f"{kind} are images (channels, height, width), got {shape}: say kind='vectors'")
     side = min(shape[-2:])
-    little = max(1, round(side / 14))
+    little = max(1 if side < _SMALL else 2, round(side / 14))
     if kind == "digits":
         gentle = Distort(degrees=10, scale=0.1, pixels=little, noise=0, cutout=0)
         return Shift(little) if side < _SMALL else gentle, Distort(pixels=little, cutout=round(2 * side / 7))

@@ -387,3 +387,13 @@ def test_the_limit_is_that_of_the_process() -> None:
 
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, preexec_fn=limit)
     assert "lower particles, or make the network smaller" in done.stdout, done.stderr
+
+
+def test_the_size_of_a_network_with_normal_weights_needs_no_compiler() -> None:
+    code = (
+        "import sys; from functools import partial; from refprior.networks import Linear; "
+        "from refprior.training.loop._begin import network_size; "
+        "print(network_size(partial(Linear, (5,), 3))[0], 'torch._dynamo' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["18", "False"]
