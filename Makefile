@@ -12,13 +12,16 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 # With more threads than free cores, spinning OpenMP threads slow some operations down many times.
 export OMP_WAIT_POLICY := PASSIVE
 
+# `.ci/run` runs the thorough tests too.
+TESTS ?= not slow and not thorough
+
 .PHONY: demo test test-exact attack check dist smoke docs docs-serve docs-check bench bench-particles bench-saving bench-step bench-views bench-exact clean
 
 demo: .venv/.installed
 	$(BIN)/refprior demo
 
 test: check
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal -m "$(TESTS)"
 
 # The exact half as `pip install refprior` gives it, in an environment without torch: a minute.
 test-exact:

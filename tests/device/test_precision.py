@@ -2,13 +2,16 @@
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 import torch
 
+from refprior.data import task_from_arrays
 from refprior.methods import Loss, Needs, ReferencePrior, Step
+from refprior.networks import MLP
 from refprior.training import NotFiniteError, Recipe, train
 from refprior.training.loop import _begin, _loop
 from refprior.training.loop._begin import FIRST_SCALE, begin
@@ -152,6 +155,14 @@ def test_flags_of_cuda_follow_the_recipe_and_are_restored() -> None:
 def test_memory_is_that_of_the_device() -> None:
     recipe = perceptron(particles=2000)
     with pretend_cuda(memory=10**8), pytest.raises(ValueError, match=r"particles=2,000.*100 MB are available"):
+        train(recipe, device="cuda")
+
+
+def test_data_that_do_not_fit_on_the_device_are_rejected() -> None:
+    images = torch.zeros(4000, 3, 60, 60, dtype=torch.uint8)
+    task = task_from_arrays((images[:8], torch.arange(8) % 2), unlabeled=images[8:], name="photos")
+    recipe = perceptron(task=task, network=partial(MLP, (3, 60, 60), 2, hidden=4))
+    with pretend_cuda(memory=4 * 10**7), pytest.raises(ValueError, match=r"the data of 'photos' on cuda needs about"):
         train(recipe, device="cuda")
 
 

@@ -74,6 +74,7 @@ def assert_same_weights(one: Path, other: Path) -> None:
     assert metrics(one) == metrics(other)
 
 
+@pytest.mark.thorough
 def test_a_run_folder_is_that_of_the_cpu(tmp_path: Path) -> None:
     """Weights, records and the snapshots between records, in one stage and in two."""
     for recipe in (breaking(method=ReferencePrior(), snapshots=3), second_stage(snapshots=2)):

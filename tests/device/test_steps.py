@@ -1,6 +1,6 @@
 """Steps on a CUDA device: the numbers of the CPU, without waiting for the device and without a blocking copy."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -21,6 +21,7 @@ from refprior.training.loop._loop import _block
 from tests.device.pretend import CUDA, Counts, pretend_cuda
 from tests.training.recipes import convolutional, perceptron, transferring
 
+QUICK = ("ReferencePrior", "FixMatch", "VAT on SmallCNN", "Transfer", "CTAugment", "WideResNet", "folds")
 ALONE = "bool(torch.stack(finite).all())"  # the only line that waits, once per block
 
 
@@ -89,7 +90,12 @@ def check(recipe: Recipe) -> None:
     assert not counts.copies, str(counts)
 
 
-@pytest.mark.parametrize("name", [*few_label_methods(), "Contrastive", "VAT on SmallCNN"])
+def cases(names: Iterable[str]) -> list[Any]:
+    """All but a few are thorough: each takes a second or two."""
+    return [name if name in QUICK else pytest.param(name, marks=pytest.mark.thorough) for name in names]
+
+
+@pytest.mark.parametrize("name", cases([*few_label_methods(), "Contrastive", "VAT on SmallCNN"]))
 def test_every_method(name: str) -> None:
     if name == "VAT on SmallCNN":
         check(convolutional(method=rp.methods.VAT(), steps=4, particles=2, evaluate_every=9))
@@ -97,7 +103,7 @@ def test_every_method(name: str) -> None:
         check(perceptron(method=method_of(name), steps=4, evaluate_every=9))
 
 
-@pytest.mark.parametrize("name", ["LabeledSource", "Transfer", "UnlabeledSource", "UnsupervisedTransfer"])
+@pytest.mark.parametrize("name", cases(["LabeledSource", "Transfer", "UnlabeledSource", "UnsupervisedTransfer"]))
 def test_transfer(name: str) -> None:
     method = getattr(rp.methods, name)()
     outputs = 6 if name != "Transfer" else 3
@@ -115,7 +121,7 @@ VIEWS: dict[str, Callable[[], Recipe]] = {
 }
 
 
-@pytest.mark.parametrize("name", VIEWS)
+@pytest.mark.parametrize("name", cases(VIEWS))
 def test_every_view(name: str) -> None:
     check(VIEWS[name]())
 
@@ -131,6 +137,9 @@ VARIANTS: dict[str, Callable[[], Recipe]] = {
     "folds": lambda: on_rows(method=ReferencePrior(), folds="auto", doubt_labels=True),
     "class prior": lambda: on_rows(method=ReferencePrior(class_prior=(0.2, 0.3, 0.5), trainable_prior=True)),
     "paper": lambda: on_rows(method=ReferencePrior.paper()),
+    "authors' code": lambda: on_rows(method=ReferencePrior.authors_code()),
+    "order 3": lambda: on_rows(method=ReferencePrior(order=3, jensen=False, stop_gradient=False, trainable_prior=True)),
+    "samples": lambda: on_rows(method=ReferencePrior(samples=4)),
     "patches": lambda: perceptron(
         task=FewLabels("digits", labels=50),
         inputs=PatchComponents(count=8, filters=16, size=3, cells=2, images=200),
@@ -142,6 +151,6 @@ VARIANTS: dict[str, Callable[[], Recipe]] = {
 }
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", cases(VARIANTS))
 def test_every_variant(name: str) -> None:
     check(VARIANTS[name]())

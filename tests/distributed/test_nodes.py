@@ -70,6 +70,7 @@ def start(node: str, rank: int, folder: Path) -> "subprocess.Popen[str]":
     )
 
 
+@pytest.mark.thorough
 def test_two_machines_give_the_bits_of_one_process_even_if_the_cable_is_cut_for_seconds(
     nodes: tuple[str, str], tmp_path: Path
 ) -> None:

@@ -14,7 +14,8 @@ import msgspec
 import torch
 
 from refprior._checks import number
-from refprior._mesh import Mesh, joined, usable_device
+from refprior._mesh import Mesh, free_memory, joined, usable_device
+from refprior._process import check_memory
 from refprior.data import Identity, Normalizer, Standardize, Task
 from refprior.particles import Particles, convolves
 from refprior.training._run import RULE_INPUTS, Run, both
@@ -243,7 +244,10 @@ def _read_task(recipe: Recipe, device: torch.device, mesh: Mesh) -> Task:
     """Read the data, the same on all ranks."""
     # What draws on the way, such as a package that is imported for it, leaves the run's own randomness alone.
     with mesh.together(), own_randomness(recipe.seed + 3, device):
-        task = recipe.read_task().to(device)
+        task = recipe.read_task()
+        if device.type != "cpu":
+            _check_data_fit(task, device)
+        task = task.to(device)
         _warn_of_imbalance(recipe, task)
         problem = why_no_folds(recipe, task) if recipe.folds == "auto" else None
         if problem is not None:
@@ -252,6 +256,13 @@ def _read_task(recipe: Recipe, device: torch.device, mesh: Mesh) -> Task:
         mesh.check_same("a recipe", recipe.to_dict())
         mesh.check_same("data", msgspec.to_builtins(task.fingerprint()))
     return task
+
+
+def _check_data_fit(task: Task, device: torch.device) -> None:
+    """Raise a ValueError if the data do not fit onto a device, where they stay: no step copies them."""
+    size = sum(part.nbytes for part in (*task.training_inputs, *(p.inputs for p in (task.test, task.validation) if p)))
+    remedy = "take fewer or smaller inputs, or device=cpu"
+    check_memory(size, f"the data of {task.name!r} on {device}", remedy, available=free_memory(device))
 
 
 def _train_stage(
