@@ -62,7 +62,13 @@ def test_every_recipe_is_one_of_these() -> None:
     assert {*FEW_LABELS, *TRANSFER, "mnist_manifold"} == set(RECIPES)
 
 
-@pytest.mark.parametrize("name", [*FEW_LABELS, "mnist_manifold"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.thorough] if name == "cifar10_ssl_patches" else [])
+        for name in (*FEW_LABELS, "mnist_manifold")
+    ],
+)
 def test_every_semi_supervised_recipe_trains_on_a_folder_and_is_read_back(
     name: str, photos: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

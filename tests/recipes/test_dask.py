@@ -85,6 +85,7 @@ def test_an_address_is_a_host_and_a_port(address: str) -> None:
         Dask(address)
 
 
+@pytest.mark.thorough
 def test_a_scheduler_that_is_not_there_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("refprior.recipes.sweeps._dask._PATIENCE", 1)
     with pytest.raises(ValueError, match=r"no Dask scheduler responds at dask://127\.0\.0\.1:9 within 1 s"):

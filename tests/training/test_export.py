@@ -70,7 +70,9 @@ def run_torch(file: Path, inputs: np.ndarray) -> np.ndarray:
     return np.asarray(torch.export.load(file).module()(torch.from_numpy(inputs)))
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.thorough] if n in ("patches", "WRN-28-2") else []) for n in MODELS]
+)
 def test_an_onnx_graph_gives_the_same_probabilities(
     name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -66,7 +66,12 @@ def run(arguments: tuple[str, ...], folder: Path, stop_at: str = "") -> str:
 
 
 @pytest.mark.parametrize(
-    ("first", "second"), [(SCRIPT, COMMAND), (COMMAND, SCRIPT), (MODULE, COMMAND)], ids=["script", "command", "module"]
+    ("first", "second"),
+    [
+        pytest.param(SCRIPT, COMMAND, id="script", marks=pytest.mark.thorough),
+        pytest.param(COMMAND, SCRIPT, id="command"),
+        pytest.param(MODULE, COMMAND, id="module", marks=pytest.mark.thorough),
+    ],
 )
 def test_either_resumes_what_the_other_began(first: tuple[str, ...], second: tuple[str, ...], tmp_path: Path) -> None:
     run(first, tmp_path / "whole")

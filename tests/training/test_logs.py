@@ -101,7 +101,9 @@ def interrupted(folder: Path, kind: str, step: int) -> None:
             train(perceptron(steps=60), folder, watch=watch, save_every=1000)
 
 
-@pytest.mark.parametrize("kind", ["csv", "tensorboard", "mlflow", "wandb"])
+@pytest.mark.parametrize(
+    "kind", ["csv", "tensorboard", *(pytest.param(k, marks=pytest.mark.thorough) for k in ("mlflow", "wandb"))]
+)
 @pytest.mark.filterwarnings("default")  # of the libraries
 def test_a_run_that_went_on_has_one_curve_in_each_log(kind: str, tmp_path: Path) -> None:
     pytest.importorskip(kind)

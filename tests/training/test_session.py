@@ -182,7 +182,7 @@ def test_searching_rules_leaves_global_generators_alone(caplog: pytest.LogCaptur
 @pytest.mark.parametrize(
     "recipe",
     [
-        override(digits_ssl(), {"steps": 300}),
+        pytest.param(override(digits_ssl(), {"steps": 300}), marks=pytest.mark.thorough),
         override(digits_ssl(), {"steps": 5}),
         override(digits_ssl(), {"steps": 300, "method": "Supervised"}),
         ambiguous(steps=5),

@@ -42,6 +42,7 @@ def survive(tmp_path: Path, kills: int, seed: int) -> None:
     assert len(list((tmp_path / "killed" / "checkpoints").iterdir())) == 4
 
 
+@pytest.mark.thorough
 def test_a_dozen_kills_change_nothing(tmp_path: Path) -> None:
     survive(tmp_path, kills=12, seed=0)
 
