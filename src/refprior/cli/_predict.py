@@ -258,6 +258,7 @@ def export(
 ) -> None:
     """Export a trained model as one graph, from raw inputs to class probabilities, for use without refprior."""
     from refprior._progress import working
+    from refprior.data import Backbone
     from refprior.training import export as write
     from refprior.training import load_predictor
 
@@ -267,4 +268,7 @@ def export(
         write(predictor, out, kind)
     print(f"Written: {out} ({out.stat().st_size / 2**20:.1f} MB)")
     kinds = f"{str(predictor.dtype).removeprefix('torch.')} {('n', *predictor.shape)}"
+    if isinstance(predictor.preparation, Backbone):
+        side = predictor.preparation.side
+        kinds = f"uint8 (n, 3, {side}, {side})"
     print(f"inputs {kinds} → probabilities of {len(predictor.classes)} classes".replace("'", ""))
