@@ -41,7 +41,7 @@ class Check(NamedTuple):
     limit: float
 
 
-def doctor(*, device: Device = "") -> None:
+def doctor(*, device: Device | None = None) -> None:
     """Print versions and devices, and compare one step of each kind on a device with the CPU. It takes a minute.
 
     Without --device, the first CUDA device is tested, or the CPU if there is none. Paste the output into an issue.
