@@ -210,7 +210,7 @@ def test_a_saved_normalizer_gives_the_same_bits(inputs: Any, kind: type) -> None
     images = torch.from_numpy(MIXED.astype(kind))
     fitted = inputs.fit([images[:2000]])
     saved = load(save({name: tensor.contiguous() for name, tensor in fitted.state_dict().items()}))
-    restored = Normalizer(**saved)
+    restored = Normalizer.from_tensors(saved)
     assert restored.state_dict().keys() == fitted.state_dict().keys()
     assert torch.equal(restored(images), fitted(images))
     assert restored(images).dtype == (torch.float64 if kind is np.float64 else torch.float32)

@@ -4,6 +4,7 @@ from ._backbone import default_backbone as default_backbone
 from ._columns import Columns
 from ._data_set import DataSet
 from ._encoders import default_encoder as default_encoder
+from ._features import Joined, NeighborMeans, QuantileBins, TreeLeaves
 from ._few_labels import Answered, FewLabels, Pair
 from ._few_labels import Outline as Outline
 from ._normalize import Identity, Normalizer, PrincipalComponents, Standardize
@@ -28,12 +29,16 @@ __all__ = [
     "Examples",
     "FewLabels",
     "Identity",
+    "Joined",
+    "NeighborMeans",
     "Normalizer",
     "Pair",
     "PatchComponents",
     "PrincipalComponents",
+    "QuantileBins",
     "Standardize",
     "Task",
+    "TreeLeaves",
     "duplicates",
     "examples_from_dataset",
     "read",

@@ -6,16 +6,18 @@ The fitted `Normalizer` is saved with the weights, so that a trained network nev
 # n inputs of D numbers, J components
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from refprior._checks import number, one_of, whole_number
+from refprior.data._maps import Bins, Neighbors, Trees
 from refprior.data._patches import patch_features
 
+_MAPS = {"bins": Bins, "trees": Trees, "neighbors": Neighbors}
 _BLOCK = 1000  # inputs at a time
 _SHORTEST = 1e-12  # the least length that an input is divided by
 _NOTHING = 1e-9  # share of the first component's variance
@@ -26,8 +28,8 @@ class Normalizer:
     """A fitted transform from stored inputs to the inputs of a network.
 
     It maps x to (x - mean) / std, or to (x - mean) · axes if there are axes. Before that, x is divided by its length if
-    ``shortest`` is given, or replaced by the features of its patches if there are filters. `Standardize`,
-    `PrincipalComponents`, `PatchComponents` and `Identity` fit one.
+    ``shortest`` is given, or replaced by the features of its patches if there are filters, by bins, or by vectors of
+    leaves. Means over neighbors are added last. The transforms of `refprior.data` fit one.
 
     Parameters
     ----------
@@ -45,6 +47,16 @@ class Normalizer:
         Threshold of the response to each filter.
     contrast : Tensor, (), optional
         Added to the variance that a patch is divided by.
+    columns : Tensor, (D,), optional
+        Columns to take from wider inputs.
+    bins : Bins, optional
+        Bins of the numbers.
+    trees : Trees, optional
+        Trees with a vector in each leaf.
+    neighbors : Neighbors, optional
+        Anchors and what their neighbors get from them.
+    parts : tuple of Normalizer, default: ()
+        Transforms whose results are placed side by side; the rest is not used then.
 
     Examples
     --------
@@ -62,9 +74,18 @@ class Normalizer:
     filters: Tensor | None = None
     offset: Tensor | None = None
     contrast: Tensor | None = None
+    columns: Tensor | None = None
+    bins: Bins | None = None
+    trees: Trees | None = None
+    neighbors: Neighbors | None = None
+    parts: tuple["Normalizer", ...] = ()
 
     def __call__(self, inputs: Tensor) -> Tensor:
         """Transform inputs to floats of the same shape, or to components: (n, *shape) -> (n, *shape) or (n, J)."""
+        if self.columns is not None:
+            inputs = inputs[:, self.columns]
+        if self.parts:
+            return torch.cat([part(inputs) for part in self.parts], 1)
         mean = self.mean.to(inputs.device)
         values = inputs.to(mean.dtype)
         if self.shortest is not None:
@@ -72,9 +93,12 @@ class Normalizer:
         if self.filters is not None and self.offset is not None and self.contrast is not None:
             filters, offset, contrast = (x.to(inputs.device) for x in (self.filters, self.offset, self.contrast))
             values = patch_features(values, filters, offset, contrast, cells=math.isqrt(len(mean) // len(filters)))
+        for feature in (self.bins, self.trees):
+            values = values if feature is None else feature(values)
         centered = values - mean
         if self.axes is not None:
-            return centered.flatten(1) @ self.axes.to(inputs.device)
+            found = centered.flatten(1) @ self.axes.to(inputs.device)
+            return found if self.neighbors is None else self.neighbors(found)
         return centered if self.std is None else centered / self.std.to(inputs.device)
 
     def state_dict(self) -> dict[str, Tensor]:
@@ -83,10 +107,47 @@ class Normalizer:
         Returns
         -------
         dict of str to Tensor
-            The tensors that are not None, by name.
+            The tensors that are not None, by name; those of bins, trees, neighbors and parts after a dot.
         """
-        numbers = {f.name: getattr(self, f.name) for f in fields(self)}
-        return {name: tensor for name, tensor in numbers.items() if tensor is not None}
+        found = {}
+        for name, value in ((f.name, getattr(self, f.name)) for f in fields(self)):
+            if isinstance(value, Tensor):
+                found[name] = value
+            elif isinstance(value, Bins | Trees | Neighbors):
+                found |= {f"{name}.{f.name}": getattr(value, f.name) for f in fields(value)}
+        for place, part in enumerate(self.parts):
+            found |= {f"parts.{place}.{name}": tensor for name, tensor in part.state_dict().items()}
+        return found
+
+    @classmethod
+    def from_tensors(cls, tensors: Mapping[str, Tensor]) -> "Normalizer":
+        """Invert `state_dict`.
+
+        Parameters
+        ----------
+        tensors : mapping of str to Tensor
+            The fitted tensors by name.
+
+        Returns
+        -------
+        Normalizer
+            The fitted transform; a TypeError or ValueError if the names do not fit.
+        """
+        groups: dict[str, Any] = {}
+        for name, tensor in tensors.items():
+            group, dot, rest = name.partition(".")
+            if dot:
+                groups.setdefault(group, {})[rest] = tensor
+            else:
+                groups[name] = tensor
+        for name, kind in _MAPS.items():
+            if name in groups:
+                groups[name] = kind(**groups[name])
+        numbered: dict[int, dict[str, Tensor]] = {}
+        for name, tensor in groups.pop("parts", {}).items():
+            place, _, rest = name.partition(".")
+            numbered.setdefault(int(place), {})[rest] = tensor
+        return cls(**groups, parts=tuple(cls.from_tensors(numbered[place]) for place in sorted(numbered)))
 
 
 @dataclass(frozen=True)

@@ -613,7 +613,7 @@ def read_predictor(
         particles.load_state_dict(tensors_of(tensors, "particles"))
         predictor = Predictor(
             particles=particles.requires_grad_(False).eval().to(place),
-            normalizer=Normalizer(**tensors_of(tensors, "normalizer")),
+            normalizer=Normalizer.from_tensors(tensors_of(tensors, "normalizer")),
             classes=record.classes,
             shape=record.shape,
             dtype=getattr(torch, record.dtype),

@@ -39,7 +39,16 @@ PART_PACKAGES = {
 # Settings that hold a part of another package than the part they belong to.
 SETTING_PACKAGES = {"view": "views"}
 _DEPTH = 100  # of dictionaries and lists in a record
-_INPUTS = (data.Standardize, data.PrincipalComponents, data.PatchComponents, data.Identity)
+_INPUTS = (
+    data.Standardize,
+    data.PrincipalComponents,
+    data.PatchComponents,
+    data.QuantileBins,
+    data.TreeLeaves,
+    data.NeighborMeans,
+    data.Joined,
+    data.Identity,
+)
 Plain = str | int | float | bool | None
 Make = Callable[..., Any]  # a class or function that makes a part
 Settings = dict[str, Any]

@@ -9,7 +9,18 @@ from torch import nn
 
 from refprior._checks import number, one_of, whole_number
 from refprior._files import Json
-from refprior.data import Answered, Identity, PatchComponents, PrincipalComponents, Standardize, Task
+from refprior.data import (
+    Answered,
+    Identity,
+    Joined,
+    NeighborMeans,
+    PatchComponents,
+    PrincipalComponents,
+    QuantileBins,
+    Standardize,
+    Task,
+    TreeLeaves,
+)
 from refprior.methods import Method, Needs
 from refprior.particles import Execution
 from refprior.training.recipe._optimizer import MakeOptimizer, Optimizer
@@ -31,6 +42,9 @@ from refprior.training.recipe._parts import (
 from refprior.views import Unchanged, View
 
 Head = Literal["same", "new", "probe"]
+Transform = (
+    Standardize | PrincipalComponents | PatchComponents | QuantileBins | TreeLeaves | NeighborMeans | Joined | Identity
+)
 CUSTOM_FIELDS = {"network", "task", "method", "weak", "strong", "inputs", "optimizer"}
 STEPS_PER_EPOCH = 1024  # weight updates, as the paper counts (appendix Setup)
 
@@ -57,7 +71,7 @@ class Recipe:
         Makes a new network that returns logits.
     method : object
         A method of `refprior.methods`, or a custom one that declares its ``needs``.
-    inputs : Standardize, PrincipalComponents, PatchComponents or Identity, optional
+    inputs : transform of refprior.data, optional
         How inputs are prepared for the network. Defaults to ``Standardize()``.
     particles : int, default: 4
         Number of networks K.
@@ -135,7 +149,7 @@ class Recipe:
     task: Callable[[], Task] | Task
     network: Callable[[], nn.Module]
     method: Method
-    inputs: Standardize | PrincipalComponents | PatchComponents | Identity = field(default_factory=Standardize)
+    inputs: Transform = field(default_factory=Standardize)
     particles: int = 4
     steps: int = 200 * STEPS_PER_EPOCH
     labeled_batch: int = 64

@@ -228,7 +228,7 @@ def restore_state(state: State, checkpoint: Checkpoint) -> None:
             state.optimizer, tensors_of(saved, "optimizer"), summary.step > summary.skipped + summary.overflows
         )
         fitted = tensors_of(saved, "normalizer")
-        state.normalizer = Normalizer(**{name: tensor.to(device) for name, tensor in fitted.items()})
+        state.normalizer = Normalizer.from_tensors({name: tensor.to(device) for name, tensor in fitted.items()})
         state.sampler.load_state_dict({name: tensors_of(saved, name) for name in state.sampler.state_dict()})
         load_randomness(tensors_of(saved, "global"), state.sampler.generator.device)
     except (RuntimeError, TypeError, ValueError, KeyError) as error:
@@ -256,7 +256,7 @@ def load_weights(checkpoint: Checkpoint, *, raw: Particles, ema: Particles) -> N
     try:
         raw.load_state_dict(tensors_of(checkpoint.tensors, "particles"))
         ema.load_state_dict(tensors_of(checkpoint.tensors, "teacher"))
-        return Normalizer(**tensors_of(checkpoint.tensors, "normalizer"))
+        return Normalizer.from_tensors(tensors_of(checkpoint.tensors, "normalizer"))
     except (RuntimeError, TypeError, ValueError, KeyError) as error:
         raise CheckpointError(f"{checkpoint.path} does not fit its recipe: {in_short(error)}") from None
 
