@@ -16,11 +16,12 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_consistent_length
 from torch import Tensor
 
-from refprior._checks import one_of
+from refprior._checks import number, one_of
 from refprior._progress import watching
 from refprior._words import in_short
 from refprior.data import Columns, FewLabels, Identity, Normalizer, Standardize, Task, task_from_arrays
 from refprior.data.sources import is_folder
+from refprior.estimators._choice import Candidate, Trial, candidates, try_candidates
 from refprior.estimators._preprocess import (
     AsFitted,
     Inputs,
@@ -35,8 +36,10 @@ from refprior.estimators._preprocess import (
     prepared,
     row_fingerprints,
     seed_of,
+    spaces,
     suitable_views,
 )
+from refprior.estimators._report import FitReport, baselines
 from refprior.labeling import (
     SETTLED,
     About,
@@ -47,9 +50,18 @@ from refprior.labeling import (
     settled_message,
 )
 from refprior.methods import Method, ReferencePrior
-from refprior.posterior import NOISE, Evidence, LabelQuality, OutOfFold, Rules, Uncertainty, find_rules
+from refprior.posterior import (
+    NOISE,
+    Evidence,
+    LabelQuality,
+    OutOfFold,
+    Rules,
+    Uncertainty,
+    conformal_sets,
+    find_rules,
+)
 from refprior.training import Optimizer, Predictor, Recipe, Run, train
-from refprior.training.loop import log_probabilities
+from refprior.training.loop import evenly_spaced, log_probabilities
 from refprior.views import View
 
 log = logging.getLogger("refprior")
@@ -94,10 +106,16 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     views : tuple, optional
         (weak, strong): two views of refprior.views, or functions of (inputs, generator). Defaults to noise for vectors
         and small motions for images.
-    inputs : PrincipalComponents, Standardize or Identity, optional
-        Transformation of the inputs, from refprior.data. Defaults to 128 principal components on a common scale for
-        vectors, and to ``Standardize`` for images. Put a ``StandardScaler`` before the estimator if columns have
-        different units.
+    inputs : {"components", "neighbors", "columns", "bins", "leaves", "labels"} or transform, optional
+        What the networks see. "components" are 128 principal components on a common scale, "neighbors" their means over
+        nearest neighbors, "columns" half whitened components with less noise, "bins" and "leaves" those with quantile
+        bins or leaves of random trees beside them, and "labels" is "components" with less noise and without unlabeled
+        rows. A transform of refprior.data is used with the noise of "components".
+
+        By default, all of them are tried for a quarter of the steps, and the one that predicts left out labels best is
+        chosen (`inputs_`). A custom method, network or view, large sparse rows, ``warm_start``, and classes with one
+        label leave it at "components"; images have ``Standardize``. Put a ``StandardScaler`` before the estimator if
+        columns have different units.
     particles : int, optional
         K, the number of networks. Defaults to 32 for vectors and 4 for images.
     steps : int, optional
@@ -115,8 +133,9 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         shares, which corrects imbalanced labels; an array has one share per class in the order of ``classes_``. By
         default the objective is balanced and predictions are not corrected.
     folds : {"off", "auto"} or int, default: "off"
-        Divide the labels into folds, each of which some particles leave out: `out_of_fold_` then scores the classifier
-        without a test set, and `label_quality_` finds wrong labels. ``"auto"`` makes as many folds as particles.
+        Divide the labels into folds, each of which some particles leave out: `label_quality_` then finds wrong labels,
+        and `out_of_fold_` is of these particles. ``"auto"`` makes as many folds as particles. A particle that leaves
+        out a label and is rewarded for disagreement tends to contradict the others there: use ``alpha=0``.
     calibrate : bool, default: True
         With `folds`, divide the log-probabilities by a temperature that the labels out of fold suggest.
     warm_start : bool, default: False
@@ -138,10 +157,16 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     run_ : refprior.Run
         The trained run with its history.
     out_of_fold_ : OutOfFold
-        Predictions of the labeled rows by particles that have not learned their labels, and their scores; with folds.
+        Predictions of the labeled rows by particles that have not learned their labels, and their scores. Without
+        `folds`, they are those of a short run with eight folds and without disagreement; there are none if a class has
+        one label.
     label_quality_ : LabelQuality
         The probability that each label is right, and the class that the particles suggest; ``index`` holds rows of X.
         With folds.
+    inputs_ : str
+        Name of the inputs that were chosen; "given" for a transform, and for images.
+    report_ : FitReport
+        Scores of the fit and of baselines on the same labels, and shares of the classes: ``print(clf.report_)``.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : array of str
@@ -172,7 +197,7 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         *,
         network: Callable[..., Any] | None = None,
         views: tuple[View, View] | None = None,
-        inputs: Inputs | None = None,
+        inputs: Inputs | str | None = None,
         particles: int | None = None,
         steps: int | None = None,
         labeled_batch: int | None = None,
@@ -226,19 +251,26 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         with watching("classifier", plan.recipe.steps, shown=bool(self.verbose)) as watch:
             run = train(plan.recipe, device=self.device, watch=watch, first_stage=plan.start)
         self.classes_ = plan.classes
+        self.inputs_, trial = plan.name, plan.trials.get(plan.name)
         self.run_: Run = run
         self.predictor_: Predictor = plan.deployed(run)
         self._labeled: Tensor = run.normalizer(run.task.labeled.inputs).cpu()  # as the networks see them
         self._known = plan.known
         self._given: frozenset[bytes] = frozenset()
-        for name in ("out_of_fold_", "label_quality_"):
+        for name in ("out_of_fold_", "label_quality_", "_cross"):
             self.__dict__.pop(name, None)  # of an earlier fit
+        if trial is not None:
+            self.out_of_fold_: OutOfFold = trial.out_of_fold
+            self._cross = replace(self.predictor_, particles=trial.particles), trial
         if run.result.evaluation is not None and run.result.evaluation.out_of_fold is not None:
-            self.out_of_fold_: OutOfFold = run.out_of_fold()
+            self.out_of_fold_ = run.out_of_fold()
             given = self.classes_[self.out_of_fold_.labels]
             suggested = self.classes_[self.out_of_fold_.log_probabilities.argmax(-1)]
             quality = replace(run.label_quality(), given=given, suggested=suggested, index=plan.rows)
             self.label_quality_: LabelQuality = quality
+        self.report_: FitReport = self._report(run, plan.trials)
+        if self.verbose:
+            print(self.report_)
         return self
 
     def given(self, X: object, y: ArrayLike, *, noise: float = NOISE) -> Self:
@@ -325,6 +357,54 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         """
         given = as_trained(self, X)
         return np.asarray(self._precise().predict_proba(given))
+
+    def predict_set(self, X: object, coverage: float = 0.9) -> np.ndarray:
+        """Predict a set of classes for each row that contains the true class with a given probability.
+
+        The sets are those of CV+ (Romano, Sesia and Candès, 2020) with the score 1 - p(y | x): a class is in the set
+        unless too many labels had a smaller score under the particles that left them out. A row whose set has not
+        exactly one class is a row to abstain on.
+
+        Parameters
+        ----------
+        X : array-like (n, features) or (n, channels, height, width)
+            Inputs.
+        coverage : float, default: 0.9
+            Wanted probability that a set contains the true class.
+
+        Returns
+        -------
+        ndarray (n, C) of bool
+            Which classes are in the set, in the order of `classes_`.
+
+        Raises
+        ------
+        ValueError
+            If there are no out-of-fold scores.
+
+        Notes
+        -----
+        The sets are of the short run with eight folds that the scores are of, not of `predict`.
+
+        If labeled rows and new rows are exchangeable, and each label were unknown to everything that its held-out
+        particles learn from, the coverage would be at least 2 · coverage - 1 - min(2 (1 - 1/F) / (n/F + 1),
+        (1 - F/n) / (F + 1)) for n labels and F folds; it is close to `coverage` as a rule. The second condition holds
+        approximately: a particle never learns from the labels that it leaves out, but from the predictions of the
+        others for unlabeled rows. The coverage is an average over rows and draws of the labels, not one per class or
+        per row. With fewer than coverage / (1 - coverage) labels, every class is in every set. Labels drawn in equal
+        number per class are not exchangeable with rows of other shares.
+        """
+        number("coverage", coverage, above=0, below=1)
+        given = as_trained(self, X)
+        if not hasattr(self, "_cross"):
+            raise ValueError("predict_set needs out-of-fold scores: two labels per class, two particles, no warm_start")
+        found, trial = self._cross
+        log_p = torch.as_tensor(found.log_probabilities(given)).double().cpu()
+        own = torch.from_numpy(trial.out_of_fold.log_probabilities).double()
+        label = own.gather(1, torch.from_numpy(trial.out_of_fold.labels).unsqueeze(1)).squeeze(1)
+        equal = torch.zeros(len(log_p), dtype=torch.float64)  # of the particles
+        sets = conformal_sets(log_p, label, trial.held_out.cpu(), equal, coverage)
+        return np.asarray(sets)
 
     def uncertainty(self, X: object) -> Uncertainty:
         """Decompose the predictive uncertainty of each row.
@@ -477,15 +557,23 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             )
         if len(classes) == 1:
             raise ValueError(f"y has only one class, {classes.tolist()[0]!r}: a classifier needs at least two classes")
-        seed, known = seed_of(self.random_state), codes >= 0
+        seed, known, widths = seed_of(self.random_state), codes >= 0, spaces(X)
         columns = self.preparation_
         names = columns.features if columns else tuple(str(name) for name in getattr(self, "feature_names_in_", ()))
         start = self._before(rows.shape[1:], names, classes) if self.warm_start and hasattr(self, "run_") else None
         fitted = None if start is None else self.predictor_.normalizer
-        wanted = self.inputs
-        if wanted is None and columns is not None:
-            wanted = replace(components(rows.shape[1:]), standardize=True)  # columns have different units
-        values, inputs, projection = prepared(rows, wanted, seed, fitted)
+        choices = {}
+        if rows.ndim == 2:  # columns of a mixed data frame have different units
+            choices = candidates(len(codes), widths or rows.shape[1:], standardize=columns is not None)
+        given = self.inputs
+        if isinstance(given, str):
+            if not choices:
+                raise ValueError(f"inputs={given!r} needs vectors, X has the shape {rows.shape}: give a transform")
+            one_of("inputs", given, choices)
+            given = choices[given].inputs
+        elif given is None and (columns is not None or len(widths) > 1):
+            given = choices["components"].inputs
+        values, inputs, projection = prepared(rows, given, seed, fitted)
         task = task_from_arrays(
             labeled=(values[known], codes[known]),
             unlabeled=values,
@@ -495,12 +583,26 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         )
         shares = shares_of(task)
         target = _target(self.class_prior, shares)
-        recipe = self._recipe_for(task, inputs, seed)
+        named = self.inputs if isinstance(self.inputs, str) else "components"
+        if choices and (projection is not None or start is not None) and self.inputs in (None, named):
+            choices = {named: choices[named]._replace(inputs=inputs)}
+        elif self.inputs == named:
+            choices = {named: choices[named]}
+        elif self.inputs is not None or not choices or task.unlabeled.dtype != torch.float32:
+            choices = {"given": Candidate(inputs, views=None)}
+        elif self.warm_start or any(part is not None for part in (self.method, self.network, self.views)):
+            choices = {"components": choices["components"]}
+        recipes = {name: self._recipe_for(task, one, seed) for name, one in choices.items()}
+        trials = {} if self.warm_start else try_candidates(recipes, task, self.device)
+        name = min(trials, key=lambda name: trials[name].loss) if trials else next(iter(recipes))
+        recipe = recipes[name]
         if start is not None:
             recipe = replace(recipe, start=start.recipe)
             recipe = replace(recipe, inputs=AsFitted(fitted)) if projection is None else recipe  # type: ignore[arg-type]
         return _Plan(
             recipe=recipe,
+            name=name,
+            trials=trials,
             start=start,
             known=frozenset(digests(rows[known])),
             rows=np.flatnonzero(known),
@@ -513,15 +615,17 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             preparation=columns,
         )
 
-    def _recipe_for(self, task: Task, inputs: Inputs, seed: int) -> Recipe:
-        """Return the recipe of a task with these settings; `inputs` is what the networks see."""
-        defaults = VECTORS if len(task.shape) == 1 else IMAGES
+    def _recipe_for(self, task: Task, candidate: Candidate, seed: int) -> Recipe:
+        """Return the recipe of a task with these settings; a candidate's method and views are the defaults."""
+        inputs, defaults = candidate.inputs, VECTORS if len(task.shape) == 1 else IMAGES
+        if candidate.method is not None:
+            defaults = defaults._replace(method=candidate.method)
         given = {name: getattr(self, name) for name in Defaults._fields}
         chosen = defaults._replace(**{name: value for name, value in given.items() if value is not None})
         target, method = _target(self.class_prior, shares_of(task)), chosen.method
         if target is not None and isinstance(method, ReferencePrior):
             method = replace(method, class_prior=tuple(target.tolist()))
-        weak, strong = suitable_views(self.views, task, inputs)
+        weak, strong = suitable_views(candidate.views if self.views is None else self.views, task, inputs)
         return Recipe(
             task=task,
             network=network_maker(self.network, inputs, task.shape, len(task.classes)),
@@ -541,6 +645,23 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             seed=seed,
         )
 
+    def _report(self, run: Run, trials: dict[str, Trial]) -> FitReport:
+        """Score the fit and baselines of the same labels and folds, and warn of classes that are lost."""
+        some = evenly_spaced(run.task.unlabeled, RULE_ROWS)
+        best = self.predictor_.mix(torch.as_tensor(run.log_probabilities(some))).argmax(-1).cpu().numpy()
+        trial, unseen = trials.get(self.inputs_), getattr(self, "out_of_fold_", None)
+        report = FitReport(
+            inputs=self.inputs_,
+            losses={name: trial.loss for name, trial in trials.items()},
+            scores=None if unseen is None else unseen.scores,
+            baselines={} if trial is None else baselines(run.task, trial.held_out),
+            classes=tuple(run.task.classes),
+            label_shares=shares_of(run.task),
+            predicted_shares=np.bincount(best, minlength=len(self.classes_)) / len(best),
+        )
+        report.warn()
+        return report
+
     def _before(self, shape: tuple[int, ...], features: tuple[str, ...], classes: np.ndarray) -> Run | None:
         """Return the previous run, if it had the same features and classes."""
         there = (self.predictor_.shape, self.predictor_.features, self.classes_.tolist())
@@ -557,14 +678,18 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         found = self.predictor_
         if self.network is not None or len(found.shape) > 1 or found.dtype != torch.float32:
             return found
-        numbers = {name: tensor.double() for name, tensor in found.normalizer.state_dict().items()}
-        return replace(found, particles=deepcopy(found.particles).double(), normalizer=Normalizer(**numbers))
+        fitted = found.normalizer.state_dict()
+        numbers = {name: tensor.double() if tensor.is_floating_point() else tensor for name, tensor in fitted.items()}
+        exact = Normalizer.from_tensors(numbers)
+        return replace(found, particles=deepcopy(found.particles).double(), normalizer=exact)
 
 
 class _Plan(NamedTuple):
     """What `fit` trains, and what the predictor needs afterwards."""
 
     recipe: Recipe
+    name: str  # of the inputs
+    trials: dict[str, Trial]  # of the inputs, by name
     start: Run | None  # the run to continue from
     known: frozenset[bytes]  # digests of the labeled rows
     rows: np.ndarray  # (n,) positions of the labeled rows
@@ -634,4 +759,5 @@ def classifier_recipe(data: FewLabels, *, seed: int = 0) -> tuple[Recipe, Task]:
         inputs = replace(components(task.shape), standardize=bool(task.features))
         if task.preparation is not None and not task.features:  # photos or texts
             inputs = replace(inputs, count=min(ENCODED, inputs.count))
-    return replace(ReferencePriorClassifier(folds="auto")._recipe_for(task, inputs, seed), task=data), task
+    recipe = ReferencePriorClassifier(folds="auto")._recipe_for(task, Candidate(inputs, views=None), seed)
+    return replace(recipe, task=data), task

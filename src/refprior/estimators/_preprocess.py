@@ -17,18 +17,30 @@ from scipy import sparse
 from sklearn.decomposition import PCA
 from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 from torch import Tensor, nn
 
 from refprior._checks import whole_number
 from refprior._words import in_short
-from refprior.data import Columns, Identity, Normalizer, PrincipalComponents, Standardize, Task, fingerprints
+from refprior.data import (
+    Columns,
+    Identity,
+    Joined,
+    NeighborMeans,
+    Normalizer,
+    PrincipalComponents,
+    QuantileBins,
+    Standardize,
+    Task,
+    TreeLeaves,
+    fingerprints,
+)
 from refprior.data.files import column_of
 from refprior.networks import Linear, SmallCNN
 from refprior.views import Shift, View, default_views
 
 log = logging.getLogger("refprior")
-Inputs = Standardize | PrincipalComponents | Identity
+Inputs = Standardize | PrincipalComponents | QuantileBins | TreeLeaves | NeighborMeans | Joined | Identity
 COMPONENTS = 128
 _DENSE = 2**26  # bytes up to which sparse rows are made dense
 _BLOCK = 1024  # rows that are dense at a time
@@ -53,6 +65,7 @@ def checked(estimator: Any, X: object, *, reset: bool) -> Any:
             estimator.feature_names_in_ = np.array([str(name) for name in X.columns], object)
             estimator.n_features_in_ = len(X.columns)
         return columns(X)
+    X = side_by_side(X)
     try:
         found = validate_data(
             estimator, X, reset=reset, accept_sparse="csr", allow_nd=True, ensure_min_samples=2 if reset else 1
@@ -75,9 +88,32 @@ def _is_mixed(X: Any) -> bool:
     return any(column.dtype == object or bool(np.isnan(column).any()) for column in columns)
 
 
+def spaces(X: object) -> tuple[int, ...]:
+    """Return the number of columns of each feature space, if X is a list of several, and nothing otherwise."""
+    shapes: list[tuple[int, ...]] = [getattr(x, "shape", ()) for x in X] if isinstance(X, list | tuple) else []
+    return tuple(shape[1] for shape in shapes) if shapes and all(len(shape) == 2 for shape in shapes) else ()
+
+
+def in_each_space(widths: tuple[int, ...], make: Callable[[int], Inputs]) -> Inputs:
+    """Return a transform for each feature space, given its width; of a single space, the transform itself."""
+    parts = tuple(map(make, widths))
+    return parts[0] if len(parts) == 1 else Joined(parts, widths)
+
+
+def side_by_side(X: Any) -> Any:
+    """Join a list of feature spaces (n, D_1), (n, D_2), … to (n, D_1 + D_2 + …); leave everything else as it is."""
+    if not spaces(X):
+        return X
+    check_consistent_length(*X)
+    if any(is_sparse(part) for part in X):
+        return sparse.hstack(X, format="csr")
+    return np.concatenate([np.asarray(part) for part in X], axis=1)
+
+
 def as_trained(estimator: Any, X: object) -> Any:
     """Validate X for a fitted estimator and convert it to the dtype of the training inputs."""
     check_is_fitted(estimator, "run_")
+    X = side_by_side(X)
     shape, trained = getattr(X, "shape", ()), estimator.run_.data.shape
     if 4 in (len(shape), len(trained) + 1) and len(shape) != len(trained) + 1:
         expected = trained if len(trained) > 1 else (estimator.n_features_in_,)
@@ -109,7 +145,7 @@ def prepared(
     `fitted` is that projection, if it is known already.
     """
     if not isinstance(inputs, Inputs | None):
-        raise ValueError(f"inputs must be Standardize(), PrincipalComponents(…) or Identity(), got {inputs!r}")
+        raise ValueError(f"inputs must be a transform of refprior.data such as PrincipalComponents(…), got {inputs!r}")
     if too_large(rows):
         projection = fitted or fitted_projection(rows, inputs or components(rows.shape[1:]), seed)
         return projected(rows, projection), Identity(), projection
@@ -214,7 +250,7 @@ def batch_size(name: str, wanted: object, there: int) -> int:
 
 def network_maker(network: object, inputs: Inputs, shape: tuple[int, ...], classes: int) -> Callable[[], nn.Module]:
     """Return a function that makes a network: the user's, which may take `shape` and `classes`, or the default."""
-    shape = (inputs.count,) if isinstance(inputs, PrincipalComponents) else shape  # of the network's inputs
+    shape = shape if isinstance(inputs, Standardize | Identity) else (inputs.count,)  # of the network's inputs
     if network is None:
         network = Linear if len(shape) == 1 else SmallCNN
     if not callable(network) or isinstance(network, nn.Module):

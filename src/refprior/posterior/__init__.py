@@ -31,6 +31,7 @@ from refprior.posterior._ensemble import tempered as tempered
 from refprior.posterior._held_out import LabelQuality as LabelQuality
 from refprior.posterior._held_out import OutOfFold as OutOfFold
 from refprior.posterior._held_out import OutOfFoldScores as OutOfFoldScores
+from refprior.posterior._held_out import conformal_sets as conformal_sets
 from refprior.posterior._held_out import ensemble_temperature as ensemble_temperature
 from refprior.posterior._held_out import held_out_weights as held_out_weights
 from refprior.posterior._held_out import label_posterior as label_posterior

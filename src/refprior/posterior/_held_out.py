@@ -30,6 +30,21 @@ def out_of_fold_mixture(log_p: Tensor, held_out: Tensor, log_prior: Tensor) -> T
     return (log_p + log_weights.unsqueeze(-1)).logsumexp(0)
 
 
+def conformal_sets(log_p: Tensor, label_log_p: Tensor, held_out: Tensor, log_prior: Tensor, coverage: float) -> Tensor:
+    """Return which classes are in the CV+ set of each input: (K, m, C), (n,), (K, n), (K,) -> (m, C) bool.
+
+    With scores s_i = 1 - p_{-i}(y_i | x_i), where p_{-i} is the mixture of the particles that held out label i, class y
+    is in the set of x if #{i : s_i < 1 - p_{-i}(y | x)} < (n + 1) · coverage (Romano, Sesia and Candès, 2020).
+    """
+    patterns, index = held_out.unique(dim=1, return_inverse=True)
+    smaller = torch.zeros(log_p.shape[1:], dtype=torch.int64, device=log_p.device)
+    for place in range(patterns.shape[1]):
+        mixed = out_of_fold_mixture(log_p, patterns[:, place : place + 1].expand(-1, log_p.shape[1]), log_prior)
+        known = label_log_p[index == place].to(mixed).sort().values
+        smaller += len(known) - torch.searchsorted(known, mixed.contiguous(), right=True)
+    return smaller < coverage * (len(label_log_p) + 1)
+
+
 @dataclass(frozen=True)
 class OutOfFoldScores:
     """Scores of labels under the particles that have not learned them, with 95 % intervals.

@@ -8,6 +8,7 @@ from refprior.training._run import Run, load, load_predictor
 from refprior.training._run import Weighting as Weighting  # from here on for other packages of refprior, not public
 from refprior.training._run import custom_parts as custom_parts
 from refprior.training._session import train
+from refprior.training._session import try_out as try_out
 from refprior.training._snapshot import Snapshot as Snapshot
 from refprior.training._snapshot import Trajectory as Trajectory
 from refprior.training._snapshot import read_trajectory

@@ -12,12 +12,14 @@ from pathlib import Path
 
 import msgspec
 import torch
+from torch import Tensor
 
 from refprior._checks import number
 from refprior._mesh import Mesh, free_memory, joined, usable_device
 from refprior._process import check_memory
 from refprior.data import Identity, Normalizer, Standardize, Task
 from refprior.particles import Particles, convolves
+from refprior.posterior import OutOfFold
 from refprior.training._run import RULE_INPUTS, Run, both
 from refprior.training._snapshot import save_snapshot, snapshot_steps
 from refprior.training.loop import (
@@ -32,9 +34,11 @@ from refprior.training.loop import (
     check_stages,
     check_training_fits,
     gathered,
+    held_out,
     new_particles,
     optimize,
     own_randomness,
+    predict_out_of_fold,
     recompute_last_record,
     stopping,
     why_no_folds,
@@ -238,6 +242,24 @@ def _train_in_memory(
                 if mesh.main and watch is not None:
                     watch(record)
     return Trained(task, state, history)
+
+
+def try_out(recipe: Recipe, task: Task, device: torch.device | str = "cpu") -> tuple[Particles, OutOfFold, Tensor]:
+    """Train with folds, in memory and without warnings.
+
+    Return the moving average, the predictions of each label by the particles that have not learned it, and which labels
+    each particle left out (K, n).
+    """
+    place = usable_device(device)
+    with own_randomness(recipe.seed + 3, place):
+        task = task.to(place)
+        state = begin(recipe, task, place)
+        for _ in optimize(recipe, task, state):
+            pass
+        found, out = predict_out_of_fold(recipe, task, state.normalizer, state.teacher), held_out(recipe, task)
+    assert found is not None
+    assert out is not None
+    return state.teacher, found, out
 
 
 def _read_task(recipe: Recipe, device: torch.device, mesh: Mesh) -> Task:
