@@ -247,7 +247,7 @@ def saved_normalizer(folder: Path, device: torch.device) -> Normalizer | None:
     for step in checkpoint_steps(folder):
         with suppress(CheckpointError, TypeError):
             fitted = tensors_of(read_checkpoint(folder, step).tensors, "normalizer")
-            return Normalizer(**{name: tensor.to(device) for name, tensor in fitted.items()})
+            return Normalizer.from_tensors({name: tensor.to(device) for name, tensor in fitted.items()})
     return None
 
 
