@@ -302,3 +302,19 @@ def test_ctrl_c_shows_the_best_prior_so_far(
 def test_fractions_of_tosses_are_rejected(capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]) -> None:
     with pytest.raises(CycloptsError, match=r"whole number, got \d\.\d"):
         run(capsys, *arguments)
+
+
+def test_a_custom_channel_is_read_from_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text("from refprior.exact import Coin\nchannel, number = Coin(10), 3\ndef make():\n    return Coin(2)\n")
+    assert json.loads(run(capsys, f"{file}:channel", "--json")) == json.loads(run(capsys, "coin", "-n", "10", "--json"))
+    assert run(capsys, f"{file}:make").startswith("certified: information 0.753771802376 nats")
+    mistakes = {
+        f"{file}:number": "must be a Channel or return one, got int",
+        f"{file}:nothing": "does not define 'nothing'",
+        f"{tmp_path}/other.py:channel": "no file",
+        "con": "unknown model 'con': pass FILE.py:NAME or one of blahut-arimoto, coin",
+    }
+    for model, message in mistakes.items():
+        with pytest.raises(ValueError, match=message):
+            run(capsys, model)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,7 +23,7 @@ from refprior.cli._exact_questions import compare_priors, curve, scan
 from refprior.cli._options import check_folder, whole
 
 if TYPE_CHECKING:
-    from refprior.exact import Solution
+    from refprior.exact import Channel, Solution
 
 app = App(
     name="exact",
@@ -32,6 +33,48 @@ app = App(
 app.command(scan)
 app.command(compare_priors)
 app.command(curve)
+
+
+@app.default
+def custom(
+    model: Annotated[
+        str | None,
+        Parameter(help="FILE.py:NAME, a custom Channel or a function that returns one. The file is executed."),
+    ] = None,
+    /,
+    *,
+    tolerance: Annotated[float | None, Parameter(help="Largest acceptable gap; default: the channel's.")] = None,
+    output: Output = TABLE,
+) -> None:
+    """Reference prior of a custom channel from a Python file."""
+    from refprior.exact import reference_prior
+
+    if model is None:
+        from refprior.cli import app as refprior
+
+        refprior.help_print(["exact"])
+        return
+    channel = channel_from(model, [name for name in app if not name.startswith("-")])
+    show_prior(model, lambda: reference_prior(channel, tolerance=tolerance), output)
+
+
+def channel_from(model: str, commands: list[str]) -> Channel:
+    """Execute the file of FILE.py:NAME, as given on the command line, and return its channel."""
+    from refprior.exact import Channel
+
+    file, colon, name = model.rpartition(":")
+    if not colon or not file.endswith(".py"):
+        raise ValueError(f"unknown model {model!r}: pass FILE.py:NAME or one of {', '.join(sorted(commands))}")
+    if not Path(file).is_file():
+        raise ValueError(f"no file {file}: pass FILE.py:NAME, a channel in a Python file")
+    found = runpy.run_path(file)
+    if name not in found:
+        raise ValueError(f"{file} does not define {name!r}")
+    channel = found[name] if isinstance(found[name], Channel) or not callable(found[name]) else found[name]()
+    if not isinstance(channel, Channel):
+        raise ValueError(f"{model} must be a Channel or return one, got {type(channel).__name__}")
+    return channel
+
 
 Amplitude = Annotated[float, Parameter(help="Largest value of the parameter.")]
 Noise = Annotated[float, Parameter(help="Standard deviation of the noise.")]

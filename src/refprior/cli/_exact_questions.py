@@ -130,7 +130,7 @@ def _scan(
 
 
 def compare_priors(*, tosses: Tosses, output: Output = TABLE) -> None:
-    """Compare information, worst regret and coverage of a coin's reference, Jeffreys and uniform priors."""
+    """Compare information, worst regret, bias and coverage of a coin's reference, Jeffreys and uniform priors."""
     from refprior.exact import Coin
     from refprior.exact import compare_priors as run
 
@@ -139,7 +139,7 @@ def compare_priors(*, tosses: Tosses, output: Output = TABLE) -> None:
         found = run(Coin(tosses))
 
     def plain() -> dict[str, object]:
-        names = ("name", "information", "worst_regret", "mean_coverage", "least_coverage")
+        names = ("name", "information", "worst_regret", "bias", "mean_coverage", "least_coverage")
         priors = [{name: getattr(prior, name) for name in names} for prior in found]
         return {"evidence": found.evidence, "gap": found.gap, "capacity": found.capacity, "priors": priors}
 

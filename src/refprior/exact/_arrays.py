@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 Mask = NDArray[np.bool_]
+MOST_CORNERS = 12  # axes of a box of which all corners are taken
 
 
 def as_numbers(name: str, value: object) -> Array:
@@ -28,13 +29,17 @@ def grid_of(axes: Sequence[Array]) -> Array:
 
 
 def scattered(bounds: Array, count: int, seed: int = 0) -> Array:
-    """Return points of a box (d, 2) of many axes: spread evenly, drawn to faces and edges, and all corners: (M, d)."""
+    """Return points of a box (d, 2) of many axes: spread evenly, drawn to faces and edges, and corners: (M, d)."""
     from scipy.stats import qmc  # slow to import, and only many parameters need it
 
     with warnings.catch_warnings(action="ignore"):  # any number of points will do
         x = qmc.Sobol(len(bounds), rng=seed).random(count)
     x[: count // 2] = np.clip(1.6 * x[: count // 2] - 0.3, 0, 1)
-    corners = grid_of([np.array([0.0, 1.0])] * len(bounds))
+    if len(bounds) <= MOST_CORNERS:
+        corners = grid_of([np.array([0.0, 1.0])] * len(bounds))
+    else:  # some, with any number of ends: where parameters can be exchanged, the number is all that matters
+        order = np.argsort(np.random.default_rng(seed).uniform(size=(count, len(bounds))), axis=1)
+        corners = (order < (np.arange(count) % (len(bounds) + 1))[:, None]).astype(float)
     return np.unique(bounds[:, 0] + np.vstack([corners, x]) * np.ptp(bounds, axis=1), axis=0)
 
 

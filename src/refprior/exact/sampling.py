@@ -21,12 +21,14 @@ from scipy.special import ndtri
 
 from refprior.exact._arrays import Array, scattered, separated
 from refprior.exact._cost import in_slices
-from refprior.exact.channels import SampledMean, canonical
+from refprior.exact.channels import Channel, SampledMean, canonical
 
 STEPS = 150  # of one ascent
 APART = 0.5  # standard deviations between starts of a search
+MOST_OWN = 301  # atoms of a prior from all of which the gain is climbed; a prior of more is a sample of a density
 STARTS, SCATTERED = 40, 2048  # of a search, and points among which they are chosen
 FRESH, SCRAMBLES = 16384, 16  # samples of the noise that judge a prior: how many, and how often
+FEWER_FRESH, FEWER_SCRAMBLES = 4096, 5  # the same for a sample of a density
 
 
 def normals(count: int, width: int, seed: int) -> Array:
@@ -97,9 +99,10 @@ class Mixture(NamedTuple):
         return float(self.weights @ gain), gain - total / self.weights, slope
 
 
-def fresh_noise(channel: SampledMean) -> list[Array]:
+def fresh_noise(channel: SampledMean, atoms: int = 0) -> list[Array]:
     """Draw noise that the search has not seen: the first to find large gains, the others to measure them."""
-    return [normals(FRESH, channel.width, 1000 * (channel.seed + 1) + i) for i in range(SCRAMBLES)]
+    count, scrambles = (FRESH, SCRAMBLES) if atoms <= MOST_OWN else (FEWER_FRESH, FEWER_SCRAMBLES)
+    return [normals(count, channel.width, 1000 * (channel.seed + 1) + i) for i in range(scrambles)]
 
 
 def sampled_gain(channel: SampledMean, u: Array, atoms: Array, weights: Array) -> Array:
@@ -122,11 +125,12 @@ def sampled_maxima(
     away = cdist(mean, mixture.means).min(axis=1) > APART  # else all starts would be beside atoms
     points, mean = points[away], mean[away]
     chosen = separated(mean, np.argsort(-rough.gain(mean), kind="stable"), APART, starts)
-    places = climbed(channel, rough, np.vstack([u, points[chosen]]))
+    own = u if len(u) <= MOST_OWN else u[np.argsort(-rough.gain(mixture.means), kind="stable")[:STARTS]]
+    places = climbed(channel, rough, np.vstack([own, points[chosen]]))
     return places, mixture.gain(channel.at(places))
 
 
-def candidates(channel: SampledMean, u: Array, seed: int) -> Array:
+def candidates(channel: Channel, u: Array, seed: int) -> Array:
     """Return points of the box, its faces and edges, where parameters are equal, and near atoms: (n, d)."""
     rng = np.random.default_rng(seed)
     points = scattered(channel.bounds, SCATTERED, seed=seed)

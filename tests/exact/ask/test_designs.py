@@ -69,3 +69,30 @@ def test_capacity_follows_half_a_log() -> None:
 def test_mistakes_are_named(call: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_designs_after_data_are_judged_by_what_they_add() -> None:
+    """I(w; z | data) under the posterior's weights, against a sum over all outcomes by hand."""
+    seen = reference_prior(Coin(6)).posterior(5)
+    found = best_design(Coin, (1, 4), given=seen)
+    assert found.place == (4,)
+    p = np.exp(Coin(4).log_likelihood(Coin(4).coordinate(seen.atoms[:, None])))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        terms = p * np.log(p / (seen.weights @ p))
+    assert found.information == pytest.approx(float(seen.weights @ np.nansum(terms, axis=1)), abs=1e-12)
+    assert not hasattr(found.prior, "weights")
+    pair = best_design(Coin, (1, 4), given=(seen.atoms, 7 * seen.weights))
+    assert pair.information == pytest.approx(found.information, abs=1e-12)
+    with pytest.raises(ValueError, match="given needs one nonnegative weight for each of its 2"):
+        best_design(Coin, (1, 4), given=([0.1, 0.2], [1.0]))
+
+
+def test_data_decide_which_time_is_best() -> None:
+    """A rate known to be fast is measured early, a slow one late."""
+
+    def at(t: float) -> Channel:
+        return Channel.from_mean(lambda k: np.exp(-k * t), sigma=0.05, bounds=(0.05, 20))
+
+    fast = best_design(at, (0.05, 10.0), given=([8.0, 12.0], [0.5, 0.5]), points=25)
+    slow = best_design(at, (0.05, 10.0), given=([0.1, 0.2], [0.5, 0.5]), points=25)
+    assert fast.place[0] < 0.3 < 4 < slow.place[0]

@@ -112,7 +112,7 @@ def test_a_mean_too_fine_to_follow_has_no_gap() -> None:
         ({"curvature": [1, 2, 3, 4, 5, 6, 7]}, "curvature must be a number or broadcast to"),
         ({"mean": lambda w: np.zeros((len(w), 0))}, "mean returned shape"),
         ({"sigma": "a"}, "sigma must be numbers"),
-        ({"bounds": [(0, 1)] * 13}, "up to 12 parameters"),
+        ({"bounds": [(0, 1)] * 31}, "up to 30 parameters"),
         ({"mean": lambda w: float(w)}, r"mean failed on an array of parameters of shape \(3,\) \(TypeError"),
         ({"mean": lambda w: 1.0}, "one row for each of 3 parameters"),
         ({"mean": lambda w: np.where(w > 0.9, np.nan, w)}, r"not finite at w = \[1.0\]"),

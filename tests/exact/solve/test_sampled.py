@@ -237,8 +237,10 @@ def test_priors_of_a_sampled_model_are_compared_without_coverage() -> None:
     assert [prior.name for prior in found] == ["reference", "middle"]
     assert found["reference"].worst_regret == pytest.approx(0.336831, abs=1e-3)
     assert math.isnan(found["middle"].mean_coverage)
-    with pytest.raises(ValueError, match="the prior 'uniform' needs outcomes that are not sampled"):
-        compare_priors(one_mean(), ["uniform"])
+    listed = compare_priors(Gaussian(1.0), ["uniform"], truths=[0.0, 1.0])["uniform"]
+    drawn = compare_priors(one_mean(), ["uniform"], truths=[0.0, 1.0])["uniform"]
+    assert drawn.information == pytest.approx(listed.information, abs=4 * drawn.information_error)
+    assert drawn.bias == pytest.approx(listed.bias, abs=4 * drawn.bias_error)
 
 
 def test_questions_that_samples_do_not_answer_are_rejected_first() -> None:

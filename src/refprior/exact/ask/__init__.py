@@ -9,6 +9,7 @@ from refprior.exact.ask._designs import (
     capacity_curve,
     compare_designs,
 )
+from refprior.exact.ask._draws import draw_prior
 from refprior.exact.ask._jeffreys import JeffreysPrior, fisher_information, jeffreys_prior
 from refprior.exact.ask._scan import PriorScan, scan_priors
 
@@ -23,6 +24,7 @@ __all__ = [
     "capacity_curve",
     "compare_designs",
     "compare_priors",
+    "draw_prior",
     "fisher_information",
     "jeffreys_prior",
     "scan_priors",

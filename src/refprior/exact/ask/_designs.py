@@ -16,12 +16,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from refprior._checks import number, whole_number
-from refprior.exact._arrays import as_numbers
+from refprior.exact._arrays import Array, as_numbers
 from refprior.exact._cost import LOG
+from refprior.exact._posterior import Posterior
 from refprior.exact._priors import prior_to_compare
 from refprior.exact._solution import Evidence, Solution, weakest
 from refprior.exact.ask._jeffreys import jeffreys_prior
-from refprior.exact.channels import Channel, check_channel
+from refprior.exact.channels import Channel, check_channel, to_coordinates
+from refprior.exact.oracle import Objective
 from refprior.exact.show import plot_capacity, plot_designs
 
 if TYPE_CHECKING:
@@ -83,6 +85,14 @@ def _design(name: str, prior: Solution, cost: float | None) -> Design:
     )
 
 
+def _judged(name: str, channel: Channel, w: Array, weights: Array, cost: float | None) -> Design:
+    """Judge a design by the information I(w; z) under given weights: a sum over outcomes, or a sample of the noise."""
+    u = to_coordinates(channel, w)
+    information = float(weights @ Objective((channel,)).gain_under(u, u, weights))
+    evidence: Evidence = "certified" if channel.listed else "searched"
+    return Design(name=name, evidence=evidence, information=information, gap=0.0, atoms=len(weights), cost=cost)
+
+
 def compare_designs(
     designs: Mapping[str, Channel], *, costs: Mapping[str, float] | None = None, tolerance: float | None = None
 ) -> list[Design]:
@@ -134,8 +144,8 @@ class DesignSearch:
     ----------
     place : tuple of float
         The settings of the best design.
-    prior : Solution
-        The reference prior of the best design.
+    prior : Solution or None
+        The reference prior of the best design; None if designs were judged under what is known.
     cost : float or None
         The cost of the best design.
     tried : tuple of Design
@@ -152,7 +162,7 @@ class DesignSearch:
     """
 
     place: Place
-    prior: Solution
+    prior: Solution | None
     cost: float | None
     tried: tuple[Design, ...]
     places: tuple[Place, ...] = field(repr=False)
@@ -160,12 +170,12 @@ class DesignSearch:
     @property
     def information(self) -> float:
         """The information of the best design, in nats."""
-        return self.prior.information
+        return self.tried[0].information
 
     @property
     def evidence(self) -> Evidence:
         """At most "searched": each information is certified, but another design may give more."""
-        return weakest("searched", self.prior.evidence)
+        return weakest("searched", self.tried[0].evidence)
 
     def front(self) -> list[Design]:
         """Select the designs that give more information than every cheaper one.
@@ -214,6 +224,7 @@ def best_design(
     *,
     cost: Callable[..., float] | None = None,
     budget: float | None = None,
+    given: Posterior | tuple[ArrayLike, ArrayLike] | None = None,
     points: int = 7,
     tolerance: float | None = None,
 ) -> DesignSearch:
@@ -232,6 +243,9 @@ def best_design(
         Returns the cost of a design. Takes the same arguments.
     budget : float, optional
         The highest cost. Needs `cost`.
+    given : Posterior or pair of array_like, optional
+        What is known from earlier data: a posterior, or parameters (K,) or (K, d) with weights (K,). Designs are then
+        judged by their information under these weights, I(w; z | data), instead of their capacity.
     points : int, default: 7
         Grid points per setting.
     tolerance : float, optional
@@ -244,16 +258,20 @@ def best_design(
 
     Examples
     --------
-    >>> from refprior.exact import Coin, best_design
+    >>> from refprior.exact import Coin, best_design, reference_prior
     >>> found = best_design(Coin, (1, 50), cost=lambda n: 2.0 + n, budget=12.5)
     >>> found.place, round(found.information, 6)
     ((10,), 1.232457)
+    >>> seen = reference_prior(Coin(4)).posterior(4)  # four heads: the coin is nearly certain
+    >>> again = best_design(Coin, (1, 8), given=seen)
+    >>> again.place, round(again.information, 4)
+    ((8,), 0.1728)
     """
     box, whole = _box(bounds)
     whole_number("points", points, at_least=2)
     if budget is not None and cost is None:
         raise ValueError("budget is given without cost: also pass cost, a function of the settings")
-    search = _Search(channel_of_design, cost, budget, tolerance)
+    search = _Search(channel_of_design, cost, budget, tolerance, None if given is None else _weighted(given))
     axes: list[list[float]] = []
     for (low, high), isint in zip(box, whole, strict=True):
         values = [float(x) for x in np.linspace(low, high, points)]
@@ -263,14 +281,23 @@ def best_design(
     if not search.known:
         raise ValueError(f"no design of the first grid costs at most {budget:g}: raise the budget or widen the bounds")
     search.refine(box, whole, [np.diff(axis).max() if len(axis) > 1 else 0.0 for axis in axes])
-    order = sorted(search.known, key=lambda place: -search.known[place][0].information)
+    order = sorted(search.known, key=lambda place: -search.known[place].information)
     return DesignSearch(
         place=order[0],
-        prior=search.known[order[0]][0],
-        cost=search.known[order[0]][1],
-        tried=tuple(_design(_named(place), *search.known[place]) for place in order),
+        prior=search.priors.get(order[0]),
+        cost=search.known[order[0]].cost,
+        tried=tuple(search.known[place] for place in order),
         places=tuple(order),
     )
+
+
+def _weighted(given: Posterior | tuple[ArrayLike, ArrayLike]) -> tuple[Array, Array]:
+    """Return the parameters and weights of what is known, checked: (K,) or (K, d), (K,)."""
+    w, weights = (given.atoms, given.weights) if isinstance(given, Posterior) else given
+    w, weights = as_numbers("given", w), as_numbers("the weights of given", weights)
+    if weights.shape != w.shape[:1] or not np.all(weights >= 0) or not 0 < weights.sum() < np.inf:
+        raise ValueError(f"given needs one nonnegative weight for each of its {len(w)} parameters")
+    return w[weights > 0], weights[weights > 0] / weights.sum()
 
 
 @dataclass
@@ -279,7 +306,9 @@ class _Search:
     cost: Callable[..., float] | None
     budget: float | None
     tolerance: float | None
-    known: dict[Place, tuple[Solution, float | None]] = field(default_factory=dict)
+    given: tuple[Array, Array] | None = None  # parameters and weights
+    known: dict[Place, Design] = field(default_factory=dict)
+    priors: dict[Place, Solution] = field(default_factory=dict)
 
     def attempt(self, place: Place) -> None:
         """Solve a design unless it is known or too expensive."""
@@ -288,11 +317,15 @@ class _Search:
             return
         LOG.info("design %d: %s", len(self.known) + 1, _named(place))
         channel = check_channel(self.channel_of_design(*place), f"channel_of_design{place}")
-        self.known[place] = prior_to_compare(channel, self.tolerance), cost
+        if self.given is None:
+            self.priors[place] = prior_to_compare(channel, self.tolerance)
+            self.known[place] = _design(_named(place), self.priors[place], cost)
+        else:
+            self.known[place] = _judged(_named(place), channel, *self.given, cost)
 
     def best(self) -> Place:
         """Return the most informative place so far."""
-        return max(self.known, key=lambda place: self.known[place][0].information)
+        return max(self.known, key=lambda place: self.known[place].information)
 
     def refine(self, box: list[tuple[float, float]], whole: list[bool], steps: list[float]) -> None:
         """Try both sides of the best along each setting, and halve the steps where that does not help."""

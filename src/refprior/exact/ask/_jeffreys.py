@@ -159,9 +159,20 @@ def require_density(channel: Channel) -> None:
         raise ValueError("a table has no continuous parameter, so it has no Jeffreys prior")
 
 
+def fits_quadrature(channel: Channel) -> bool:
+    """Return whether the nodes of `quadrature` are few enough."""
+    panels = [max(4, math.ceil(length / PANEL)) for length in channel.axes.lengths]
+    return bool(math.prod(ORDER * count for count in panels) <= MOST_NODES)
+
+
 def quadrature(channel: Channel) -> tuple[Array, Array]:
     """Return quadrature nodes (N, d) and measures (N,) over the box of coordinates."""
     x, weight = np.polynomial.legendre.leggauss(ORDER)
+    if not fits_quadrature(channel):
+        raise ValueError(
+            f"the Jeffreys prior of this channel needs more than {MOST_NODES} nodes: draw_prior(channel, 'jeffreys') "
+            "draws from it"
+        )
     axes = []
     for (low, high), length in zip(channel.bounds, channel.axes.lengths, strict=True):
         panels = max(4, math.ceil(length / PANEL))
@@ -169,8 +180,6 @@ def quadrature(channel: Channel) -> tuple[Array, Array]:
         half = np.diff(edges) / 2
         nodes = (edges[:-1] + half)[:, None] + half[:, None] * x
         axes.append((nodes.ravel(), (half[:, None] * weight).ravel()))
-    if math.prod(len(nodes) for nodes, _ in axes) > MOST_NODES:
-        raise ValueError(f"the Jeffreys prior of this channel needs more than {MOST_NODES} nodes: take fewer samples")
     points = grid_of([nodes for nodes, _ in axes])
     measure = np.prod(grid_of([weights for _, weights in axes]), axis=1)
     return points, measure

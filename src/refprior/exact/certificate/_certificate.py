@@ -197,7 +197,7 @@ def _one_atom_per_component(case: Case, level: float) -> bool:
 
 def estimate(channel: SampledMean, u: Array, weights: Array) -> Certificate:
     """Estimate information and gap with their standard errors from noise that the search has not seen."""
-    means, (first, *others) = channel.at(u), fresh_noise(channel)
+    means, (first, *others) = channel.at(u), fresh_noise(channel, len(u))
     found, _ = sampled_maxima(channel, Mixture.of(means, weights, first), u, seed=1000 + channel.seed, starts=120)
     places = np.vstack([found, u])
     at_places = channel.at(places)

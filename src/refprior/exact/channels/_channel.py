@@ -545,7 +545,12 @@ class Channel(ABC):
 
     @staticmethod
     def from_mean(
-        mean: Callable[[Any], Any], *, sigma: ArrayLike, bounds: ArrayLike, curvature: ArrayLike | None = None
+        mean: Callable[[Any], Any],
+        *,
+        sigma: ArrayLike,
+        bounds: ArrayLike,
+        curvature: ArrayLike | None = None,
+        slopes: Callable[[Array], ArrayLike] | None = None,
     ) -> Channel:
         """Build a channel with Gaussian noise from the mean of its observations.
 
@@ -565,6 +570,9 @@ class Channel(ABC):
             Upper bound of every |∂²mean_t/∂w_i∂w_j| on the box, which broadcasts to (T, d, d). With it the gap of up
             to three parameters is proved by branch and bound, without it the gap is certified. The proof relies on
             the bound; a bound below second differences of the mean raises ValueError.
+        slopes : callable, optional
+            Returns the derivatives ∂mean_t/∂w_i as (K, T, d), for example the sensitivities of a differential
+            equation. By default they are finite differences of the mean.
 
         Returns
         -------
@@ -582,7 +590,7 @@ class Channel(ABC):
         """
         from refprior.exact.channels._mean import NoisyMean  # a subclass of this class
 
-        return NoisyMean.build(mean, sigma, bounds, curvature)
+        return NoisyMean.build(mean, sigma, bounds, curvature, slopes=slopes)
 
     @staticmethod
     def from_function(

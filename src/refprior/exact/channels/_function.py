@@ -101,7 +101,7 @@ def in_parameters(channel: Channel) -> Channel:
     return replace(channel, one=in_parameters(channel.one)) if isinstance(channel, Repeated) else channel
 
 
-MOST_PARAMETERS = 12  # of a custom model
+MOST_PARAMETERS = 30  # of a custom model
 STENCIL = np.arange(-3, 4)  # seven points: sixth order, errors below DIFFERENCE_ERROR with these steps
 DIFFERENCE_ERROR = 1e-9  # nats per standard deviation, of slopes of the gain
 STEP, LONGEST_STEP = 0.03, 2e-3  # of a standard deviation, and at most of the box

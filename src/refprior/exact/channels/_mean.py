@@ -36,6 +36,7 @@ from refprior.exact.geometry import Axes, ChartedAxes
 
 SAMPLED = {1: 201, 2: 33, 3: 13}  # places per axis at which the mean is sampled; with more parameters, at random
 MOST_OUTCOMES = 1_000_000  # of a grid; beyond, the noise is a sample
+MOST_SEARCHED = 10_000  # the same with more than three parameters, where nothing can be certified
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,12 +54,19 @@ class NoisyMean(ChartedChannel):
     exchangeable: bool = False  # whether the order of the parameters does not matter
     partner: NoisyMean | None = None  # whose coordinates are used instead of its own
     precision: Precision | None = None  # of the grid of outcomes, if not that of its components
+    derivative: Callable[[Array], Array] | None = None  # ∂mean_t/∂w_i: (K, d) -> (K, T, d); by differences if None
     components: Components = field(init=False, repr=False)
     nodes: list[tuple[Array, Array]] = field(init=False, repr=False)  # [(Y_r,), (Y_r,)] and their log-weights
 
     @classmethod
     def build(
-        cls, mean: object, sigma: ArrayLike, bounds: ArrayLike, curvature: ArrayLike | None, exchangeable: bool = False
+        cls,
+        mean: object,
+        sigma: ArrayLike,
+        bounds: ArrayLike,
+        curvature: ArrayLike | None,
+        exchangeable: bool = False,
+        slopes: Callable[[Array], ArrayLike] | None = None,
     ) -> NoisyMean:
         """Check what was given, and try the function once."""
         if not callable(mean):
@@ -78,8 +86,12 @@ class NoisyMean(ChartedChannel):
                 raise ValueError(f"curvature must be at least 0, an upper bound of |∂²mean|, got {curvature!r}")
             _check_curvature(lambda w: _values(function, w, scalar), box, bend)
             bend = bend / noise[:, None, None]
+        derivative = None if slopes is None else partial(_derivative, slopes, scalar=scalar, observations=count)
         kind = _summed_or_sampled(function, box, scalar, noise)
-        return kind(function, box, scalar, noise, bend, np.tile([0.0, 1.0], (len(box), 1)), exchangeable)
+        unit = np.tile([0.0, 1.0], (len(box), 1))
+        channel = kind(function, box, scalar, noise, bend, unit, exchangeable, derivative=derivative)
+        channel._check_derivative(probe)
+        return channel
 
     def _components(self) -> Components:
         return Components.of(self._observed(_places(self.box)))
@@ -124,7 +136,7 @@ class NoisyMean(ChartedChannel):
     def noise(self) -> GaussianNoise | None:  # type: ignore[override]
         """Given only if the curvature is declared and no direction is omitted: measured bounds would prove nothing."""
         declared = self.curvature is not None and self.components.left_out == 0
-        return GaussianNoise(self._cells, self._gain_of_means) if declared else None
+        return GaussianNoise(self._cells, self.gain_of_means) if declared else None
 
     def _observed(self, w: Array) -> Array:
         """Return means of the observations in units of the noise: (K, d) -> (K, T)."""
@@ -205,7 +217,50 @@ class NoisyMean(ChartedChannel):
 
     def _in_coordinates(self, u: Array, w: Array) -> tuple[Array, Array]:
         """Return derivatives of the means in u: (K, d, R), (K, d, d, R)."""
-        return self.in_u(u, *differences(self.means, w, self.box, self._steps(w)))
+        if self.derivative is None:
+            return self.in_u(u, *differences(self.means, w, self.box, self._steps(w)))
+        first = self._slopes(w)
+        second = slopes(lambda v: self._slopes(v).reshape(len(v), -1), w, self.box, self._steps(w))
+        return self.in_u(u, first, second.reshape(*first.shape[:2], *first.shape[1:]))
+
+    def _slopes(self, w: Array) -> Array:
+        """Return first derivatives of the components of the means in w: (K, d) -> (K, d, R)."""
+        if self.derivative is None:
+            return slopes(self.means, w, self.box, self._steps(w))
+        return np.asarray(np.swapaxes(self.derivative(w) / self.sigma[:, None], 1, 2) @ self.components.rotation)
+
+    def at(self, u: Array) -> Array:
+        """Return components of the means at coordinates: (n, d) -> (n, R)."""
+        return self.means(self.parameter(u))
+
+    def slopes_at(self, u: Array) -> Array:
+        """Return their derivatives in the coordinates: (n, d) -> (n, d, R)."""
+        return self._slopes(self.parameter(u)) * self.jacobian(u)[:, :, None]
+
+    def observed_slopes(self, u: Array) -> Array:
+        """Return derivatives of the means, in units of the noise, in the coordinates: (K, d) -> (K, T, d)."""
+        w = self.parameter(u)
+        if self.derivative is None:
+            by_w = np.swapaxes(slopes(self._observed, w, self.box, self._steps(w)), 1, 2)
+        else:
+            by_w = self.derivative(w) / self.sigma[:, None]
+        return np.asarray(by_w * self.jacobian(u)[:, None, :])
+
+    def _check_derivative(self, w: Array) -> None:
+        """Raise ValueError if given slopes differ from differences of the mean by a hundredth of the largest."""
+        if self.derivative is None:
+            return
+        given = self.derivative(w)
+        found = np.swapaxes(
+            slopes(partial(_values, self.function, scalar=self.scalar), w, self.box, self._steps(w)), 1, 2
+        )
+        wrong = np.abs(given - found) > 0.01 * np.abs(found).max() + 1e-9
+        if np.any(wrong):
+            k, t, i = np.argwhere(wrong)[0]
+            raise ValueError(
+                f"slopes are not the derivatives of the mean: at w = {w[k].tolist()}, observation {t}, parameter {i}, "
+                f"they are {given[k, t, i]:.6g}, and differences of the mean {found[k, t, i]:.6g}"
+            )
 
     def _steps(self, w: Array) -> Array:
         return np.tile(LONGEST_STEP * np.ptp(self.box, axis=1), (len(w), 1))
@@ -223,7 +278,7 @@ class NoisyMean(ChartedChannel):
         entropy = len(weights) * 0.5 * math.log(2 * math.pi * math.e)
         return -entropy - sums[(0,) * len(weights)], sums
 
-    def _gain_of_means(self, mean: Array, log_marginal: Array) -> tuple[Array, Array]:
+    def gain_of_means(self, mean: Array, log_marginal: Array) -> tuple[Array, Array]:
         gain, sums = self._gain(mean, log_marginal, 1)
         unit = np.eye(len(self.nodes), dtype=int)
         return gain, np.asarray(-np.stack([sums[tuple(e)] for e in unit], axis=1))
@@ -231,7 +286,7 @@ class NoisyMean(ChartedChannel):
     def _cells(self, low: Array, high: Array) -> Cells:
         below, above = self.parameter(low), self.parameter(high)
         center, half = (below + above) / 2, (above - below) / 2
-        first = slopes(self.means, center, self.box, self._steps(center))
+        first = self._slopes(center)
         assert self.curvature is not None
         bend = np.asarray(np.einsum("tr,tij->rij", np.abs(self.components.rotation), self.curvature))
         remainder = 0.5 * np.einsum("tij,ki,kj->kt", bend, half, half)
@@ -243,7 +298,7 @@ class NoisyMean(ChartedChannel):
         curvature = None if self.curvature is None else self.curvature * root
         kind = _summed_or_sampled(self.function, self.box, self.scalar, self.sigma / root)
         settings = self.function, self.box, self.scalar, self.sigma / root, curvature
-        return kind(*settings, self.bounds, self.exchangeable, self.partner)
+        return kind(*settings, self.bounds, self.exchangeable, self.partner, derivative=self.derivative)
 
     def at_resolution(self, resolution: Resolution) -> NoisyMean | None:
         assert self.precision is not None
@@ -303,7 +358,7 @@ def _check_curvature(mean: Callable[[Array], Array], box: Array, curvature: Arra
 def _summed_or_sampled(function: Callable[[Array], Array], box: Array, scalar: bool, sigma: Array) -> type[NoisyMean]:
     """Return the class for a model, by the number of outcomes that a grid of them would have."""
     outcomes = Components.of(_values(function, _places(box), scalar) / sigma).size
-    return NoisyMean if outcomes <= MOST_OUTCOMES else SampledMean
+    return NoisyMean if outcomes <= (MOST_OUTCOMES if len(box) <= 3 else MOST_SEARCHED) else SampledMean
 
 
 def _places(box: Array) -> Array:
@@ -326,6 +381,15 @@ def _values(function: Callable[[Array], Array], w: Array, scalar: bool) -> Array
         bad = w[np.argmin(np.all(np.isfinite(value.reshape(len(w), -1)), axis=1))]
         raise ValueError(f"mean is not finite at w = {bad.tolist()}")
     return value.reshape(len(w), -1)
+
+
+def _derivative(slopes: Callable[[Array], ArrayLike], w: Array, scalar: bool, observations: int) -> Array:
+    """Return a user's derivatives of the mean as (K, T, d); raise ValueError if they are not that."""
+    value = as_numbers("slopes", slopes(w[:, 0] if scalar else w))
+    expected = (len(w), observations, w.shape[1])
+    if value.size != math.prod(expected) or value.shape[:1] != expected[:1] or not np.all(np.isfinite(value)):
+        raise ValueError(f"slopes must return finite ∂mean_t/∂w_i of shape {expected}, got shape {value.shape}")
+    return value.reshape(expected)
 
 
 FARTHEST = 50.0  # standard deviations from the middle that means may have, so that no exponential overflows
@@ -375,12 +439,3 @@ class SampledMean(NoisyMean):
         axes = Axes(self.bounds, super().axes.lengths)
         axes.resolved = self._chart.resolved
         return axes
-
-    def at(self, u: Array) -> Array:
-        """Return components of the means at coordinates: (n, d) -> (n, R)."""
-        return self.means(self.parameter(u))
-
-    def slopes_at(self, u: Array) -> Array:
-        """Return their derivatives in the coordinates: (n, d) -> (n, d, R)."""
-        w = self.parameter(u)
-        return slopes(self.means, w, self.box, self._steps(w)) * self.jacobian(u)[:, :, None]

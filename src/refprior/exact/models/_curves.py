@@ -48,7 +48,8 @@ def michaelis_menten(
 def exponentials(times: ArrayLike, *, terms: int = 2, sigma: ArrayLike) -> Channel:
     """Create the sloppy model: the mean of several exponential decays.
 
-    The mean Σ_i w_i^t / d with w_i = e^(−rate_i) in [0, 1] is observed at given times with Gaussian noise. Most
+    The mean Σ_i w_i^(t/t₁) / d, with w_i = e^(−rate_i t₁) the share of term i that is left at the earliest time t₁, is
+    observed at given times with Gaussian noise. Most
     combinations of its parameters can hardly be distinguished, so that the prior lies on edges and corners of the model
     (Mattingly et al., 2018). Terms may be exchanged: atoms have w₁ ≤ w₂ ≤ …
 
@@ -85,7 +86,10 @@ def exponentials(times: ArrayLike, *, terms: int = 2, sigma: ArrayLike) -> Chann
     def mean(w: Array) -> Array:
         return np.asarray(np.mean(w[:, :, None] ** power, axis=1))
 
-    return NoisyMean.build(mean, sigma, [(0.0, 1.0)] * d, curvature, exchangeable=True)
+    def slopes(w: Array) -> Array:
+        return np.asarray(np.swapaxes(power * w[:, :, None] ** (power - 1) / d, 1, 2))
+
+    return NoisyMean.build(mean, sigma, [(0.0, 1.0)] * d, curvature, exchangeable=True, slopes=slopes)
 
 
 def _places(name: str, values: ArrayLike) -> Array:

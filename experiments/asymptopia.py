@@ -1,0 +1,211 @@
+"""Priors of sums of d exponentials, and the number of atoms of coins: the numbers and figures of docs/asymptopia.md.
+
+    python experiments/asymptopia.py experiments/asymptopia.jsonl            # compute the cells that are missing
+    python experiments/asymptopia.py experiments/asymptopia.jsonl --table    # print them
+    python experiments/asymptopia.py experiments/asymptopia.jsonl --figures docs/figures
+
+A curve y(t) = Σ_i e^(−k_i t) / d is observed at d even times up to 5, with noise 0.1 √(d/5): more parameters do not
+bring more data. Jeffreys prior of the shares w_i = e^(−k_i 5/d) is ∝ ∏ |w_i − w_j|, since the slopes of the mean are a
+Vandermonde matrix. That is a Jacobi ensemble, and its draws are eigenvalues of random matrices.
+"""
+
+import argparse
+import json
+import math
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refprior.exact import Channel, Coin, compare_priors, models, reference_prior
+
+Array = NDArray[np.float64]
+DIMENSIONS = (2, 4, 8, 16, 26)
+LAST, SIGMA = 5.0, 0.1  # the last time; the noise of five observations
+TOSSES = (5, 10, 20, 30, 50, 70, 100, 150, 200, 300, 400, 500, 700, 1000)
+DRAWS = 1024
+
+
+def decays(d: int) -> Channel:
+    """Return the mean of d exponentials at d times."""
+    times = LAST * np.arange(1, d + 1) / d
+    return models.exponentials(times, terms=d, sigma=SIGMA * math.sqrt(d / 5))
+
+
+def jeffreys_draws(rng: np.random.Generator, count: int, d: int) -> Array:
+    """Draw from ∏ |w_i − w_j| on [0, 1]^d: eigenvalues of A (A + B)⁻¹ for two Wishart matrices of d + 1 normals."""
+    x, y = rng.normal(size=(2, count, d + 1, d))
+    a, b = np.swapaxes(x, 1, 2) @ x, np.swapaxes(y, 1, 2) @ y
+    return np.sort(np.linalg.eigvals(np.linalg.solve(a + b, a)).real.clip(0, 1), axis=1)
+
+
+def compared(d: int) -> dict[str, Any]:
+    """Compare priors of d exponentials."""
+    step = LAST / d
+
+    def from_rates(rates: Array) -> Array:
+        return np.asarray(np.exp(-rates * step))
+
+    priors = {
+        "Jeffreys": lambda rng, count: jeffreys_draws(rng, count, d),
+        "uniform": lambda rng, count: rng.uniform(size=(count, d)) ** step,  # in e^(−k)
+        "log-normal": lambda rng, count: from_rates(np.exp(rng.normal(size=(count, d)))),
+        "projected": "projected",
+    }
+    began = time.process_time()
+    channel = decays(d)
+    found = compare_priors(channel, priors, draws=DRAWS, tolerance=1e-3)
+    prior = reference_prior(channel, tolerance=1e-3)
+    rates = [len(np.unique(np.round(row, 3))) for row in np.atleast_2d(prior.atoms)]
+    return {
+        "d": d,
+        "evidence": found.evidence,
+        "gap": found.gap,
+        "atoms": len(prior.weights),
+        "most rates": max(rates),
+        "truths": len(found.truths),
+        "priors": {
+            p.name: {
+                "information": p.information,
+                "information_error": p.information_error,
+                "bias": p.bias,
+                "bias_error": p.bias_error,
+                "largest bias": float(p.biases.max()),
+            }
+            for p in found
+        },
+        "seconds": round(time.process_time() - began, 1),
+    }
+
+
+def counted(n: int) -> dict[str, Any]:
+    """Count the atoms of n tosses."""
+    began = time.process_time()
+    prior = reference_prior(Coin(n))
+    return {
+        "n": n,
+        "atoms": len(prior.weights),
+        "certified": prior.atoms_certified,
+        "information": prior.information,
+        "gap": prior.gap,
+        "seconds": round(time.process_time() - began, 1),
+    }
+
+
+def table(records: list[dict[str, Any]]) -> None:
+    """Print both tables."""
+    print("d   evidence   gap      atoms  rates  prior       information        bias")
+    for r in (r for r in records if "d" in r):
+        head = f"{r['d']:<3} {r['evidence']:10} {r['gap']:.0e}  {r['atoms']:5}  {r['most rates']:5}"
+        for name, p in r["priors"].items():
+            print(
+                f"{head}  {name:10}  {p['information']:.3f} ± {p['information_error']:.3f}    "
+                f"{p['bias']:.3f} ± {p['bias_error']:.3f}"
+            )
+            head = " " * len(head)
+    print("\nn     atoms  number     exp(I)  exponent")
+    last = None
+    for r in (r for r in records if "n" in r):
+        slope = math.log(r["atoms"] / last["atoms"]) / math.log(r["n"] / last["n"]) if last else math.nan
+        number = "certified" if r["certified"] else "about"
+        print(f"{r['n']:<5} {r['atoms']:5}  {number:9}  {math.exp(r['information']):6.2f}  {slope:8.3f}")
+        last = r
+
+
+def figures(records: list[dict[str, Any]], folder: Path) -> None:
+    """Draw the bias and the information of all priors, and where they lie in what the model predicts."""
+    from matplotlib.figure import Figure
+
+    from refprior._style import SERIES, styled
+
+    names = ("reference", "projected", "uniform", "log-normal", "Jeffreys")
+    colors = dict(zip(names, SERIES, strict=False))
+
+    @styled
+    def lines() -> Figure:
+        figure = Figure(figsize=(8.4, 3.4), layout="constrained")
+        left, right = figure.subplots(1, 2)
+        cells = [r for r in records if "d" in r]
+        for name in names:
+            d = [r["d"] for r in cells]
+            for axes, key in ((left, "bias"), (right, "information")):
+                value = [r["priors"][name][key] for r in cells]
+                error = [r["priors"][name][f"{key}_error"] for r in cells]
+                axes.errorbar(d, value, error, color=colors[name], marker="o", ms=3, lw=1.2, label=name)
+        left.set(xlabel="rates d", ylabel="bias in standard deviations", xscale="log")
+        right.set(xlabel="rates d", ylabel="information in nats", xscale="log", ylim=(0, None))
+        for axes in (left, right):
+            axes.set_xticks(DIMENSIONS, [str(d) for d in DIMENSIONS])
+            axes.minorticks_off()
+        left.legend(frameon=False)
+        return figure
+
+    @styled
+    def places() -> Figure:
+        figure = Figure(figsize=(8.4, 2.4), layout="constrained")
+        rng = np.random.default_rng(0)
+        for axes, d in zip(figure.subplots(1, 2, sharex=True, sharey=True), (4, 26), strict=True):
+            step = LAST / d
+            channel = decays(d)
+            prior = reference_prior(channel, tolerance=1e-3)
+
+            def seen(w: Array, channel: Any = channel) -> Array:
+                return np.asarray(channel.means(w)[:, :2])
+
+            pair = rng.uniform(size=(20_000, 2)) ** (10 ** rng.uniform(-2, 1, (20_000, 2)))
+            pair = np.where(rng.uniform(size=pair.shape) < 0.3, np.round(pair), pair)  # models of two rates
+            anything = np.where(np.arange(d) < rng.integers(0, d + 1, (20_000, 1)), pair[:, :1], pair[:, 1:])
+            sign = np.sign(seen(np.zeros((1, d)))[0])
+            axes.scatter(*(sign * seen(anything)).T, s=1, color="0.88", rasterized=True)
+            others = {
+                "log-normal": np.exp(-np.exp(rng.normal(size=(300, d))) * step),
+                "Jeffreys": jeffreys_draws(rng, 300, d),
+            }
+            for name, w in others.items():
+                axes.scatter(*(sign * seen(w)).T, s=3, color=colors[name], label=name)
+            axes.scatter(
+                *(sign * seen(prior.atoms)).T,
+                s=400 * prior.weights,
+                facecolors="none",
+                edgecolors=colors["reference"],
+                lw=1.3,
+                label="reference",
+            )
+            axes.set(title=f"{d} rates", xlabel="first component (standard deviations)")
+            axes.set_aspect("equal")
+        figure.axes[0].set_ylabel("second component")
+        figure.axes[0].legend(frameon=False, fontsize="small")
+        return figure
+
+    lines().savefig(folder / "asymptopia_bias.png", dpi=150)
+    places().savefig(folder / "asymptopia_places.png", dpi=150)
+
+
+def main() -> None:
+    """Compute, print or draw."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("results", type=Path)
+    parser.add_argument("--table", action="store_true")
+    parser.add_argument("--figures", type=Path, metavar="FOLDER")
+    arguments = parser.parse_args()
+    path = arguments.results
+    records = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    if arguments.table:
+        table(records)
+    elif arguments.figures:
+        figures(records, arguments.figures)
+    else:
+        known = {(key, r[key]) for r in records for key in ("d", "n") if key in r}
+        cells = [("n", n, counted) for n in TOSSES] + [("d", d, compared) for d in DIMENSIONS]
+        for key, value, compute in cells:
+            if (key, value) not in known:
+                record = compute(value)
+                print(json.dumps(record), flush=True)
+                with path.open("a") as file:
+                    file.write(json.dumps(record) + "\n")
+
+
+if __name__ == "__main__":
+    main()
