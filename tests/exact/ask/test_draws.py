@@ -60,7 +60,7 @@ def test_estimates_of_a_bounded_mean_pile_up_at_the_bounds() -> None:
 def test_estimates_of_a_coin_are_shares_of_heads() -> None:
     w, weights = draw_prior(Coin(6), "projected")
     heads = np.arange(7)
-    largest = stats.binom.pmf(heads, 6, heads / 6)
+    largest = np.asarray(stats.binom.pmf(heads, 6, heads / 6))
     assert w[:, 0] == pytest.approx(heads / 6, abs=1e-3)
     assert weights == pytest.approx(largest / largest.sum(), abs=1e-5)
 
