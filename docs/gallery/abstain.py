@@ -46,9 +46,9 @@ sheet.suptitle("least sure", fontsize=10)
 plt.show()
 
 # %% [markdown]
-# Which rows to leave out, if 90 % of the answers shall be right? `predict_set` returns the classes that the labels do
-# not rule out. The true class is in nine of ten sets or more, as far as new rows are like the labeled ones (its
-# docstring states the guarantee). A row with one class can be answered, others are for a human.
+# Which rows to leave out? `predict_set` returns the classes that the labels do not rule out, so that the true class is
+# in about nine of ten sets, on average over draws of the labels: with 60 labels, a single draw may miss that by several
+# points (its docstring states the guarantee). A row with one class can be answered, others are for a human.
 
 # %%
 sets = clf.predict_set(X[y == -1], coverage=0.9)

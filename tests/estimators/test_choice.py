@@ -68,6 +68,12 @@ def test_a_choice_needs_labels_to_leave_out_and_default_parts(caplog: pytest.Log
     assert list(network.report_.losses) == ["components"]
 
 
+def test_a_warm_start_keeps_the_inputs_of_before() -> None:
+    found = classifier(steps=8).fit(X[POOL], FEW[POOL])
+    before = found.inputs_
+    assert found.set_params(warm_start=True).fit(X[POOL], FEW[POOL]).inputs_ == before
+
+
 def test_several_feature_spaces(tmp_path: Path) -> None:
     spaces = [X[POOL][:, :30], X[POOL][:, 30:]]
     found = classifier(inputs="leaves", steps=20).fit(spaces, FEW[POOL])

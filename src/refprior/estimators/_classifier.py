@@ -583,10 +583,10 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         )
         shares = shares_of(task)
         target = _target(self.class_prior, shares)
-        named = self.inputs if isinstance(self.inputs, str) else "components"
-        if choices and (projection is not None or start is not None) and self.inputs in (None, named):
+        named = self.inputs if isinstance(self.inputs, str) else "components" if start is None else self.inputs_
+        if named in choices and projection is not None and self.inputs in (None, named):
             choices = {named: choices[named]._replace(inputs=inputs)}
-        elif self.inputs == named:
+        elif named in choices and (self.inputs == named or (self.inputs is None and start is not None)):
             choices = {named: choices[named]}
         elif self.inputs is not None or not choices or task.unlabeled.dtype != torch.float32:
             choices = {"given": Candidate(inputs, views=None)}
