@@ -73,7 +73,8 @@ def test_labels_that_do_not_determine_the_task_are_reported(tmp_path: Path) -> N
         writer = csv.writer(file)
         writer.writerow(["color", "shape", "label"])
         writer.writerows([*row, ["no", "yes"][i % 2] if i < 40 else ""] for i, row in enumerate(rows))
-    settings = ("--set", "steps=300", "particles=8", "method.alpha=1")
+    method = ("method=ReferencePrior", "method.alpha=1", "method.gamma=1", "method.threshold=0.8", "method.balance=1")
+    settings = ("--set", "steps=300", "particles=8", *method)
     done = refprior("fit", "cues.csv", "--out", "run", *settings, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     (line,) = [line for line in done.stderr.splitlines() if "rules" in line]

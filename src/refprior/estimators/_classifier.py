@@ -49,7 +49,7 @@ from refprior.labeling import (
     rule_probabilities,
     settled_message,
 )
-from refprior.methods import Method, ReferencePrior
+from refprior.methods import AdaptiveReferencePrior, Method, ReferencePrior
 from refprior.posterior import (
     NOISE,
     Evidence,
@@ -748,7 +748,8 @@ def classifier_recipe(data: FewLabels, *, seed: int = 0) -> tuple[Recipe, Task]:
 
     All inputs, labeled or not, form the pool. The features of a table are standardized, because they have different
     units. Large photographs of a folder are resized to 32 pixels unless a size is given: training on all of their
-    pixels would take days. The labels are divided into folds, so that the fit has scores without a test set.
+    pixels would take days. The labels are divided into folds, so that the fit has scores without a test set. The method
+    is `AdaptiveReferencePrior`: with a constant α, particles contradict the others on the labels that they leave out.
     """
     data = replace(data, labeled_in_pool=True)
     if is_folder(data.data) and data.features is None and data.size is None and max(data.outline().shape[1:]) > _SIDE:
@@ -759,5 +760,6 @@ def classifier_recipe(data: FewLabels, *, seed: int = 0) -> tuple[Recipe, Task]:
         inputs = replace(components(task.shape), standardize=bool(task.features))
         if task.preparation is not None and not task.features:  # photos or texts
             inputs = replace(inputs, count=min(ENCODED, inputs.count))
-    recipe = ReferencePriorClassifier(folds="auto")._recipe_for(task, Candidate(inputs, views=None), seed)
+    estimator = ReferencePriorClassifier(AdaptiveReferencePrior(), folds="auto")
+    recipe = estimator._recipe_for(task, Candidate(inputs, views=None), seed)
     return replace(recipe, task=data), task
