@@ -28,7 +28,8 @@ def accuracy(method, mistakes: float, draw: int) -> float:
     y[known] = truth[known]
     wrong = random.permutation(known)[: round(mistakes * len(known))]
     y[wrong] = (y[wrong] + random.integers(1, 10, len(wrong))) % 10
-    clf = rp.ReferencePriorClassifier(method, random_state=draw, steps=120).fit(X, y)
+    settings = {"inputs": "components", "steps": 120, "random_state": draw}
+    clf = rp.ReferencePriorClassifier(method, **settings).fit(X, y)
     return 100 * (clf.predict(X[y == -1]) == truth[y == -1]).mean()
 
 

@@ -32,7 +32,9 @@ def accuracies(draw: int) -> list[float]:
     y = np.full(len(truth), -1)
     y[known] = truth[known]
     few = LogisticRegression().fit(numbers[known], truth[known])
-    all_rows = rp.ReferencePriorClassifier(random_state=0).fit(X, y)
+    all_rows = rp.ReferencePriorClassifier(inputs="components", random_state=0).fit(
+        X, y
+    )
     return [
         100 * (model.predict(rows[y == -1]) == truth[y == -1]).mean()
         for model, rows in ((few, numbers), (all_rows, X))

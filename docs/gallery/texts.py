@@ -9,6 +9,9 @@
 # %%
 import importlib
 import inspect
+import warnings
+
+warnings.filterwarnings("ignore", message="IProgress not found")  # of tqdm
 
 MODULES = {
     "numpy": ". linalg fft ma polynomial",

@@ -99,7 +99,7 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
     ----------
     method : method of refprior.methods, optional
         For example ``ReferencePrior``, ``FixMatch`` or ``Supervised``. Defaults to ``ReferencePrior`` with the settings
-        of docs/embeddings.md.
+        of docs/embeddings.md, and with `folds` to ``AdaptiveReferencePrior``.
     network : callable, optional
         Function that returns a new network of logits. It is called with ``shape`` and ``classes`` if it accepts them.
         Defaults to ``Linear`` for vectors and ``SmallCNN`` for images.
@@ -620,10 +620,12 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         inputs, defaults = candidate.inputs, VECTORS if len(task.shape) == 1 else IMAGES
         if candidate.method is not None:
             defaults = defaults._replace(method=candidate.method)
+        elif self.folds != "off":  # with a constant α, particles contradict the others on labels that they leave out
+            defaults = defaults._replace(method=AdaptiveReferencePrior())
         given = {name: getattr(self, name) for name in Defaults._fields}
         chosen = defaults._replace(**{name: value for name, value in given.items() if value is not None})
         target, method = _target(self.class_prior, shares_of(task)), chosen.method
-        if target is not None and isinstance(method, ReferencePrior):
+        if target is not None and isinstance(method, ReferencePrior | AdaptiveReferencePrior):
             method = replace(method, class_prior=tuple(target.tolist()))
         weak, strong = suitable_views(candidate.views if self.views is None else self.views, task, inputs)
         return Recipe(
@@ -748,8 +750,7 @@ def classifier_recipe(data: FewLabels, *, seed: int = 0) -> tuple[Recipe, Task]:
 
     All inputs, labeled or not, form the pool. The features of a table are standardized, because they have different
     units. Large photographs of a folder are resized to 32 pixels unless a size is given: training on all of their
-    pixels would take days. The labels are divided into folds, so that the fit has scores without a test set. The method
-    is `AdaptiveReferencePrior`: with a constant α, particles contradict the others on the labels that they leave out.
+    pixels would take days. The labels are divided into folds, so that the fit has scores without a test set.
     """
     data = replace(data, labeled_in_pool=True)
     if is_folder(data.data) and data.features is None and data.size is None and max(data.outline().shape[1:]) > _SIDE:
@@ -760,6 +761,5 @@ def classifier_recipe(data: FewLabels, *, seed: int = 0) -> tuple[Recipe, Task]:
         inputs = replace(components(task.shape), standardize=bool(task.features))
         if task.preparation is not None and not task.features:  # photos or texts
             inputs = replace(inputs, count=min(ENCODED, inputs.count))
-    estimator = ReferencePriorClassifier(AdaptiveReferencePrior(), folds="auto")
-    recipe = estimator._recipe_for(task, Candidate(inputs, views=None), seed)
+    recipe = ReferencePriorClassifier(folds="auto")._recipe_for(task, Candidate(inputs, views=None), seed)
     return replace(recipe, task=data), task

@@ -63,7 +63,7 @@ class FitReport:
         return tuple(name for name, gone in zip(self.classes, lost, strict=True) if gone)
 
     def warn(self) -> None:
-        """Log a warning for classes that are hardly predicted, and for a baseline that is clearly better."""
+        """Log a warning for classes that are hardly predicted."""
         for name in self.lost_classes:
             place = self.classes.index(name)
             log.warning(
@@ -72,14 +72,6 @@ class FitReport:
                 100 * self.label_shares[place],
                 100 * self.predicted_shares[place],
             )
-        for name, found in self.baselines.items():
-            if self.scores is not None and found.accuracy > self.scores.accuracy_interval[1]:
-                log.warning(
-                    "%s predicts %.0f %% of the left out labels, this fit %.0f %%: the unlabeled rows may mislead",
-                    name,
-                    100 * found.accuracy,
-                    100 * self.scores.accuracy,
-                )
 
     def __str__(self) -> str:
         tried = ", ".join(f"{name} {loss:.2f}" for name, loss in sorted(self.losses.items(), key=lambda pair: pair[1]))
