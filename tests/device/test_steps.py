@@ -139,7 +139,6 @@ VARIANTS: dict[str, Callable[[], Recipe]] = {
     "paper": lambda: on_rows(method=ReferencePrior.paper()),
     "authors' code": lambda: on_rows(method=ReferencePrior.authors_code()),
     "order 3": lambda: on_rows(method=ReferencePrior(order=3, jensen=False, stop_gradient=False, trainable_prior=True)),
-    "samples": lambda: on_rows(method=ReferencePrior(samples=4)),
     "patches": lambda: perceptron(
         task=FewLabels("digits", labels=50),
         inputs=PatchComponents(count=8, filters=16, size=3, cells=2, images=200),

@@ -183,7 +183,7 @@ def test_rules_that_fit_the_labels_are_cards_until_one_remains(browser: Browser,
             browser.click(f"button[data-class='{answers[index]}']")
             saved(browser, ambiguous_run, answers)
         browser.wait(lambda: browser.one(".rules h3").text == "Your answers leave one rule: rule 1.", "one", 60)
-        assert browser.one(".cards > .settled").get_attribute("data-rule") == "0"
+        browser.wait(lambda: browser.one(".cards > .settled").get_attribute("data-rule") == "0", "the card of rule 1")
         for dark in (False, True):
             browser.look(NARROW, dark)
             assert browser.overflow() <= 0
