@@ -97,7 +97,6 @@ def test_the_first_stage_alone_has_no_classes_and_says_so(tmp_path: Path) -> Non
         lambda: first.log_probabilities(first.task.unlabeled),
         lambda: first.uncertainty(first.task.unlabeled),
         first.evaluate,
-        first.posterior,
         first.consensus,
         first.predictor,
     ):

@@ -394,11 +394,12 @@ class Run:
         log_prior = self._particles(ema).log_prior.detach()
         if weighting == "prior":
             return log_prior
-        log_p, out = self.log_probabilities(self.task.labeled.inputs, ema=ema), held_out(self.recipe, self.task)
+        out = held_out(self.recipe, self.task)
         if out is None:
             raise ValueError(
                 "the labels trained all particles and cannot weight them: train with folds, or give other labels"
             )
+        log_p = self.log_probabilities(self.task.labeled.inputs, ema=ema)
         return held_out_weights(log_p, self.task.labeled.labels, out, log_prior).to(log_prior)
 
     def out_of_fold(self, *, ema: bool = True) -> OutOfFold:
