@@ -8,6 +8,7 @@ import pytest
 
 from refprior.data import FewLabels
 from refprior.estimators import classifier_recipe
+from refprior.methods import ReferencePrior
 from refprior.recipes import override
 from refprior.training import train
 from tests.explore.browser import Browser, chromium
@@ -31,5 +32,6 @@ def ambiguous_run(tmp_path: Path) -> Path:
         writer.writerow(["color", "<i>shape</i>", "label"])
         writer.writerows([*row, name] for row, name in zip(rows, names, strict=True))
     recipe, _ = classifier_recipe(FewLabels(str(tmp_path / "cues.csv"), labels=None))
-    train(override(recipe, {"steps": 300, "particles": 8, "method.alpha": 1.0}), tmp_path / "runs" / "run")
+    method = ReferencePrior(alpha=1.0, gamma=1.0, threshold=0.8, balance=1.0)
+    train(override(recipe, {"steps": 300, "particles": 8, "method": method}), tmp_path / "runs" / "run")
     return tmp_path / "runs" / "run"

@@ -163,7 +163,6 @@ def test_the_next_suggestions_follow(browser: Browser, served: Served, run: Path
     assert browser.errors() == []
 
 
-@pytest.mark.slow  # the rules do not always appear within a minute, for a reason that is not known yet
 def test_rules_that_fit_the_labels_are_cards_until_one_remains(browser: Browser, ambiguous_run: Path) -> None:
     rules = load(ambiguous_run).rules()
     suggest(load(ambiguous_run), 8).save(ambiguous_run)
