@@ -22,7 +22,8 @@ from torch import Tensor
 from refprior._checks import one_of, whole_number
 from refprior._files import read_record, write_record, write_text
 from refprior._words import counted, in_short
-from refprior.data import Answered, fingerprints
+from refprior.data import Answered, fingerprints, survey
+from refprior.data.sources import is_folder
 from refprior.information import finite, uniform
 from refprior.posterior import NOISE, Consensus, Evidence, Rules, predictive, uncertainty, with_noise
 from refprior.training import Predictor, Recipe, Run
@@ -38,6 +39,7 @@ __all__ = [
     "continuation",
     "most_informative",
     "most_typical",
+    "move_answered",
     "suggest",
 ]
 
@@ -620,6 +622,67 @@ def continuation(run: Run, questions: Questions, recipe: Recipe | None = None) -
     task = Answered(run.recipe.task, questions.answered, questions.answers)
     batch = fitting_batch(recipe, len(run.task.unlabeled) - len(questions.answers))
     return replace(recipe, task=task, start=run.recipe, head=head, unlabeled_batch=batch)
+
+
+def move_answered(run: Run, questions: Questions) -> list[Path]:
+    """Move answered photos from the unlabeled folder into the folders of their classes.
+
+    The folder then has the labels, and the next fit learns from them. The run has another pool afterwards: its
+    predictor can be used, but no questions can be asked.
+
+    Parameters
+    ----------
+    run : Run
+        A run on a folder of photos with one subfolder per class.
+    questions : Questions
+        Its questions with answers.
+
+    Returns
+    -------
+    list of Path
+        The files in their new places.
+
+    Raises
+    ------
+    ValueError
+        If the data are not such a folder, or a class has a file of that name. No file is moved then.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import refprior as rp
+    >>> from PIL import Image
+    >>> for number, name in enumerate(["cat/1", "cat/2", "dog/1", "dog/2", "unlabeled/3", "unlabeled/4"]):
+    ...     Path("photos", name).parent.mkdir(parents=True, exist_ok=True)
+    ...     Image.new("L", (8, 8), 40 * number).save(f"photos/{name}.png")
+    >>> recipe = rp.recipes.with_data(rp.recipes.digits_ssl(), "photos")
+    >>> run = rp.train(rp.recipes.override(recipe, {"steps": 5}))
+    >>> [str(file) for file in rp.labeling.move_answered(run, rp.labeling.Questions((1,), (0,)))]
+    ['photos/cat/4.png']
+    """
+    _check_questions(run, questions)
+    data, table = getattr(run.recipe.task, "data", None), getattr(run.recipe.task, "labels_file", None)
+    if not is_folder(data) or table is not None:
+        place = table or "the data"
+        raise ValueError(f"only photos in folders of classes can be moved: write the answers into {place} yourself")
+    found = survey(str(data))
+    home = {  # the folder of each class
+        one.name: found.root / Path(*one.files[0].relative_to(found.root).parts[: 1 + found.divided])
+        for one in found.part("train")
+    }
+    unlabeled = {str(file.relative_to(found.root)): file for one in found.part("unlabeled") for file in one.files}
+    moves = {}
+    for index, label in zip(questions.answered, questions.answers, strict=True):
+        file = unlabeled.get(run.task.input_name(index))
+        if file is not None:
+            moves[file] = home[run.data.classes[label]] / file.name
+    taken = [str(goal) for goal in moves.values() if goal.exists()]
+    if taken or len(set(moves.values())) < len(moves):
+        twice = taken[0] if taken else "two photos of a class"
+        raise ValueError(f"{twice} would be overwritten: give photos different names")
+    for file, goal in moves.items():
+        file.rename(goal)
+    return list(moves.values())
 
 
 def write_classes(path: Path, run: Run, classes: Tensor) -> None:

@@ -100,7 +100,6 @@ def test_mistakes_end_in_one_line_and_exit_code_two(
     [
         (["train", "digits_ssl", "--data", "photos", "--set", "strong.cutout=9"], "a cutout of 9 pixels does not fit"),
         (["train", "digits_ssl", "--data", "photos", "--set", "labels=7"], "labels must be a multiple of the 2"),
-        (["data", "show", "photos", "--views"], "--views needs --kind digits, photos or objects"),
     ],
 )
 def test_mistakes_that_the_data_reveal_end_so_too(

@@ -100,3 +100,12 @@ def test_errors_are_one_line_that_says_what_to_do(words: list[str], message: str
 def test_importing_the_commands_does_not_import_torch() -> None:
     script = "import sys, refprior.cli._data; sys.exit('torch' in sys.modules or 'numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+def test_views_of_your_images_do_not_mirror(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("cat", "dog"):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        Image.new("RGB", (8, 8)).save(tmp_path / "photos" / name / "0.png")
+    run("show", tmp_path / "photos", "--views", "--out", tmp_path / "sheet.png")
+    assert "views that never mirror" in capsys.readouterr().out
+    assert (tmp_path / "sheet.png").exists()

@@ -273,6 +273,7 @@ def test_a_damaged_image_is_named_or_left_out(scans: Path) -> None:
     done = refprior(*SCANS, cwd=scans)
     assert done.returncode == 2
     assert "scans/red/torn.png: not a readable image" in done.stderr
+    assert "--keep-going" in done.stderr
     done = refprior(*SCANS, "--keep-going", cwd=scans)
     assert done.returncode == 0, done.stderr
     assert "left out 1 damaged image: red/torn.png" in done.stderr
@@ -289,3 +290,62 @@ def test_another_fit_in_the_same_folder_names_fresh_which_it_knows(scans: Path) 
     assert "--fresh" in other.stderr
     assert refprior(*SCANS[:-1], "particles=3", "--fresh", cwd=scans).returncode == 0
     assert rp.load(scans / "run").particles.count == 3
+
+
+def test_labels_of_photos_may_be_in_a_table(scans: Path) -> None:
+    flat = scans / "flat/2026"
+    flat.mkdir(parents=True)
+    for file in sorted((scans / "scans").rglob("*.png")):
+        file.rename(flat / f"{file.parent.name}-{file.name}")
+    rows = [f"2026/{file.name},{file.name[:3]}" for file in sorted(flat.iterdir()) if file.name[0] != "u"]
+    table = scans / "labels.csv"
+    table.write_text("\n".join(["file,color", *rows, "2026/unlabeled-0.png,"]))
+    words = ("fit", "flat", "--labels", "labels.csv", *SCANS[2:])
+    done = refprior(*words, cwd=scans)
+    assert done.returncode == 2
+    assert "no column 'label' with labels beside the names of files: there are color" in done.stderr
+    done = refprior(*words, "--target", "color", cwd=scans)
+    assert done.returncode == 0, done.stderr
+    assert [line.split() for line in done.stdout.splitlines()[2:5]] == [["blu", "4"], ["red", "4"], ["unlabeled", "6"]]
+    task = rp.load(scans / "run").task
+    assert task.names[-1] == "2026/unlabeled-5.png"
+    assert rp.data.FewLabels(
+        str(scans / "flat"), labels=None, test=0, labels_file=str(table), target="color"
+    ).outline() == (2, (3, 120, 200), None, 8, 6, False)
+
+    for line, message in {
+        "2026/none.png,red": "row 9: '2026/none.png' is not an image of",
+        "2026/red-0.png,blu": "row 9: '2026/red-0.png' has two different labels",
+    }.items():
+        table.write_text("\n".join(["file,color", *rows, "2026/unlabeled-0.png,", line]))
+        done = refprior(*words, "--target", "color", cwd=scans)
+        assert done.returncode == 2
+        assert message in done.stderr
+
+
+def test_a_folder_of_one_class_is_rejected(scans: Path) -> None:
+    for file in (scans / "scans/red").iterdir():
+        file.unlink()
+    (scans / "scans/red").rmdir()
+    done = refprior(*SCANS, cwd=scans)
+    assert done.returncode == 2
+    assert "scans has only one class, 'blue': a classifier needs at least two classes" in done.stderr
+
+
+@pytest.mark.parametrize("taken", [False, True])
+def test_answered_photos_move_into_the_folders_of_their_classes(scans: Path, taken: bool) -> None:
+    for i in range(6 if not taken else 0):
+        (scans / f"scans/unlabeled/{i}.png").rename(scans / f"scans/unlabeled/new-{i}.png")
+    assert refprior(*SCANS, cwd=scans).returncode == 0
+    asked = refprior("suggest", "run", "--budget", "6", "--about", "inputs", cwd=scans)
+    names = re.findall(r"unlabeled/(\S+png)", asked.stdout)
+    done = refprior("answer", "run", "red", "red", "red", "blue", "blue", "--move", cwd=scans)
+    if taken:  # both have 0.png
+        assert done.returncode == 2
+        assert "would be overwritten: give photos different names" in done.stderr
+        assert len(list((scans / "scans/unlabeled").iterdir())) == 6
+        return
+    assert "Moved 5 photos" in done.stdout
+    assert {file.name for file in (scans / "scans/red").iterdir()} == {*names[:3], *(f"{i}.png" for i in range(4))}
+    done = refprior(*SCANS, "--fresh", cwd=scans)
+    assert [line.split() for line in done.stdout.splitlines()[2:5]] == [["blue", "6"], ["red", "7"], ["unlabeled", "1"]]

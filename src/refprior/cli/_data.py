@@ -97,7 +97,7 @@ def show(
     ] = None,
     kind: Annotated[
         Literal["digits", "photos", "objects"] | None,
-        Parameter(help="Content of your images, for --views: digits are never mirrored."),
+        Parameter(help="Content of your images, for --views. Default: digits, which are never mirrored."),
     ] = None,
     keep_going: Annotated[
         bool, Parameter(help="Leave out damaged images of a folder and name them.", negative=())
@@ -143,9 +143,9 @@ def show(
         return
     if views:
         if kind is None and task.kind is None:
-            raise ValueError("--views needs --kind digits, photos or objects: digits are never mirrored")
+            print("views that never mirror, as refprior fit trains networks from scratch: --kind photos shows others")
         chosen = task.labeled.inputs[in_turn(task.labeled.labels)][:rows]
-        picture = view_sheet(chosen, *default_views(kind or task.kind, task.shape), seed)
+        picture = view_sheet(chosen, *default_views(kind or task.kind or "digits", task.shape), seed)
     else:  # labeled images first, then others of the class if they are too few
         parts = [part for part in (task.labeled, task.test, task.validation) if part is not None]
         images, known = torch.cat([part.inputs for part in parts]), torch.cat([part.labels for part in parts])

@@ -25,6 +25,12 @@ def fit(
         str | None,
         Parameter(help="Label column of a table; rows with an empty or NA cell are unlabeled. Default: label."),
     ] = None,
+    labels: Annotated[
+        Path | None,
+        Parameter(
+            help="Table of the labels of the images in a folder. Its first column has the names of files in the folder."
+        ),
+    ] = None,
     text: Annotated[
         list[str] | None,
         Parameter(help="Column of texts to classify by; all other columns are left out then.", negative=()),
@@ -63,8 +69,8 @@ def fit(
     """Fit a classifier to your data, of which only a few need labels, and save it for `refprior predict`.
 
     In a table, every column except the target counts: numbers, categories, dates and texts, of which cells may be
-    missing. In a folder, each subfolder is a class, and unlabeled/ holds unlabeled images. The same command resumes
-    after an interruption.
+    missing. In a folder, each subfolder is a class, and unlabeled/ holds unlabeled images; or --labels names a table of
+    labels. The same command resumes after an interruption.
 
     Each label is left out by some of the networks if every class has two labels. They score the classifier without a
     test set, and calibrate it; --set folds=off turns this off.
@@ -86,11 +92,13 @@ def fit(
         text=tuple(text or ()),
         features=_features(data, bool(text), features),
         skip_damaged=keep_going,
+        labels_file=None if labels is None else str(labels.absolute()),
     )
     with working(f"reading {data}", logging.getLogger("refprior.features")):
         recipe, task = classifier_recipe(few, seed=seed)
         recipe = override(recipe, set_ or {})
-    show_folder(str(data))
+    if labels is None:
+        show_folder(str(data))
     counts = task.labeled.labels.bincount(minlength=len(task.classes)).tolist()
     classes = ([name, f"{count:,}"] for name, count in zip(task.classes, counts, strict=True))
     unlabeled = ["unlabeled", f"{len(task.unlabeled) - len(task.labeled):,}"]

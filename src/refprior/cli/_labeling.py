@@ -91,6 +91,10 @@ def answer(
     model: Annotated[
         Path | None, Parameter(help="Folder in which to save the model weighted by all answers, for refprior predict.")
     ] = None,
+    move: Annotated[
+        bool,
+        Parameter(help="Move all answered photos from unlabeled/ into the folders of their classes.", negative=()),
+    ] = False,
     set_: Set = None,
     custom: Custom = None,
 ) -> None:
@@ -98,7 +102,7 @@ def answer(
 
     The answers weight the particles by how well each predicts them. With --train, continue training with these labels
     in a new folder. After an interruption, repeat the command with --train but without labels. --set applies to
-    --train.
+    --train. With --move, the labels become part of a folder of photos: fit it again afterwards.
     """
     check_file(out)
     if model is not None:
@@ -107,10 +111,14 @@ def answer(
         check_folder(train)
     elif set_ is not None:
         raise ValueError("--set needs --train FOLDER: it changes the settings of that training")
-    elif not labels and model is None:
+    elif not labels and model is None and not move:
         raise ValueError(f"give the labels of the suggested inputs: refprior answer {folder} LABEL LABEL …")
+    if move and train is not None:
+        raise ValueError("--move changes the data of --train: leave one of them out")
     if labels or model is not None:
         _take(folder, labels or [], None if train is not None else out, model, custom)
+    if move:
+        _move(folder, custom)
     if train is not None:
         _continue(folder, train, out, set_ or {}, custom)
 
@@ -155,6 +163,20 @@ def _take(folder: Path, labels: Sequence[str], out: Path | None, model: Path | N
     print(f"The class of every unlabeled input: {out}")
     if model is not None:
         print(f"The weighted model: {model}")
+
+
+def _move(folder: Path, custom: Path | None) -> None:
+    """Move answered photos into the folders of their classes."""
+    from refprior import labeling
+    from refprior.training import load
+    from refprior.training.store import locked
+
+    with locked(folder):
+        run, questions = load(folder, **custom_parts(folder, custom)), labeling.Questions.load(folder)
+        moved = labeling.move_answered(run, questions)
+    data = getattr(run.recipe.task, "data", "")
+    print(f"Moved {counted(len(moved), 'photo')} into the folders of their classes.")
+    print(printable(f"Next: refprior fit {shlex.quote(data)} --out {shlex.quote(str(folder))} --fresh"))
 
 
 def _continue(folder: Path, train: Path, out: Path | None, settings: dict[str, str], custom: Path | None) -> None:

@@ -76,16 +76,17 @@ def predict(
     are named by their number from 0, or FILE:NUMBER with several files. If the model has feature names, columns are
     found by name; otherwise all columns are used in order.
     """
-    from refprior._progress import working
-    from refprior.training import load_predictor
-
     streamed = out == Path("-")
     check_file(None if streamed else out)
     if out is not None and not streamed and out.suffix.lower() not in (".csv", ".json"):
         raise ValueError(f"predictions must be .csv or .json, got {out.name}")
-    for path in inputs:  # before the model is loaded
+    for path in inputs:  # before torch is imported
         if not path.exists() and not keep_going:
             raise ValueError(f"{path}: no such file or folder")
+
+    from refprior._progress import working
+    from refprior.training import load_predictor
+
     skipped: list[str] = []
 
     def note(path: Path, error: ValueError) -> None:

@@ -25,7 +25,7 @@ from refprior.data._data_set import (
     with_label_noise,
     without,
 )
-from refprior.data._read import drawn_to_test, read
+from refprior.data._read import drawn_to_test, labeled_folder, read
 from refprior.data._task import Examples, Task, check_labels
 from refprior.data.files import look, survey
 from refprior.data.sources import KNOWN, is_folder
@@ -78,7 +78,7 @@ class FewLabels:
     size : int or (int, int), optional
         Height and width, or one side, to which the images of a folder are resized. Defaults to the first image's.
     target : str, optional
-        The column of labels in a table. Defaults to "label".
+        The column of labels in a table or in ``labels_file``. Defaults to "label".
     color : bool, optional
         Convert the images of a folder to color (True) or gray (False). Defaults to leaving them as they are.
     text : str or tuple of str, optional
@@ -88,6 +88,8 @@ class FewLabels:
         "efficientnet-lite0", or the encoder of ``text``. See `read`.
     skip_damaged : bool, default: False
         Leave out images of a folder that cannot be read, with a warning that names them.
+    labels_file : str, optional
+        Table of the labels of the images of a folder. See `read`.
 
     Raises
     ------
@@ -120,9 +122,10 @@ class FewLabels:
     text: tuple[str, ...] | str = ()
     features: str | None = None
     skip_damaged: bool = False
+    labels_file: str | None = None
 
     def __post_init__(self) -> None:
-        for name in ("data", "folder"):
+        for name in ("data", "folder", "labels_file"):
             if isinstance(getattr(self, name), PathLike):
                 object.__setattr__(self, name, fspath(getattr(self, name)))
         for name in ("labels", "validation", "out_of_distribution", "test"):
@@ -215,8 +218,9 @@ class FewLabels:
                 text=tuple(self.text),
                 features=self.features,
                 skip_damaged=self.skip_damaged,
+                labels_file=self.labels_file,
             )
-        for name in ("test", "size", "color", "target", "text", "features"):
+        for name in ("test", "size", "color", "target", "text", "features", "labels_file"):
             if getattr(self, name) not in (None, ()):
                 raise ValueError(
                     f"{name} applies to files and folders, and {self.data.name!r} is in memory: leave it out"
@@ -233,7 +237,10 @@ class FewLabels:
             is a test or validation part.
         """
         if is_folder(self.data):
-            found = survey(str(self.data))
+            if self.labels_file is None:
+                found = survey(str(self.data))
+            else:
+                found = labeled_folder(str(self.data), self.labels_file, self.target or "label")
             counts = [len(folder.files) for folder in found.part("train")]
             first = look(found.part("train")[0].files[0], self.color)
             drawn = drawn_to_test(found, self.test)

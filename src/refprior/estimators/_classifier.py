@@ -756,6 +756,8 @@ def classifier_recipe(data: FewLabels, *, seed: int = 0) -> tuple[Recipe, Task]:
     if is_folder(data.data) and data.features is None and data.size is None and max(data.outline().shape[1:]) > _SIDE:
         data = replace(data, size=_SIDE)
     task = data()
+    if len(task.classes) < 2:
+        raise ValueError(f"{task.name} has only one class, {task.classes[0]!r}: a classifier needs at least two classes")
     inputs: Inputs = Standardize()
     if len(task.shape) == 1:
         inputs = replace(components(task.shape), standardize=bool(task.features))

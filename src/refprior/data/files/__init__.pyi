@@ -1,4 +1,4 @@
-from ._error import DataError, naming
+from ._error import DamagedError, DataError, naming
 from ._npz import array_names, channels_first, check_column, class_names, load_arrays, split_parts
 from ._packed import LARGEST_FILE, blocks_of, content_of, members, unpacked
 from ._pictures import decoded, look, picture_pixels, read_images
@@ -9,6 +9,7 @@ __all__ = [
     "LARGEST_FILE",
     "MISSING",
     "TABLE_SUFFIXES",
+    "DamagedError",
     "DataError",
     "FoundFolder",
     "Survey",

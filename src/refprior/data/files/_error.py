@@ -20,6 +20,10 @@ class DataError(ValueError):
     """
 
 
+class DamagedError(DataError):
+    """An image that cannot be read: the others can be used without it."""
+
+
 @contextlib.contextmanager
 def naming(where: str | Path) -> Iterator[None]:
     """Add the name of the file to every ValueError from inside."""

@@ -23,7 +23,7 @@ from torch import Tensor
 from refprior._checks import whole_number
 from refprior._process import check_memory
 from refprior._words import in_short
-from refprior.data.files._error import DataError
+from refprior.data.files._error import DamagedError, DataError
 
 BUDGET = 256_000_000  # bytes that pictures take together while they are decoded; a larger one is decoded alone
 _FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")  # Pillow's others start programs or are rare
@@ -156,7 +156,7 @@ def _picture(file: Path) -> Iterator[Image.Image]:
         with _opened(io.BytesIO(file.read_bytes()), size) as picture:
             yield picture
     except DataError as error:
-        raise DataError(f"{file}: not a readable image ({error})") from error
+        raise DamagedError(f"{file}: not a readable image ({error})") from error
 
 
 @contextmanager
