@@ -657,8 +657,8 @@ def move_answered(run: Run, questions: Questions) -> list[Path]:
     ...     Image.new("L", (8, 8), 40 * number).save(f"photos/{name}.png")
     >>> recipe = rp.recipes.with_data(rp.recipes.digits_ssl(), "photos")
     >>> run = rp.train(rp.recipes.override(recipe, {"steps": 5}))
-    >>> [str(file) for file in rp.labeling.move_answered(run, rp.labeling.Questions((1,), (0,)))]
-    ['photos/cat/4.png']
+    >>> [file.parent.name for file in rp.labeling.move_answered(run, rp.labeling.Questions((1,), (0,)))]
+    ['cat']
     """
     _check_questions(run, questions)
     data, table = getattr(run.recipe.task, "data", None), getattr(run.recipe.task, "labels_file", None)

@@ -757,7 +757,9 @@ def classifier_recipe(data: FewLabels, *, seed: int = 0) -> tuple[Recipe, Task]:
         data = replace(data, size=_SIDE)
     task = data()
     if len(task.classes) < 2:
-        raise ValueError(f"{task.name} has only one class, {task.classes[0]!r}: a classifier needs at least two classes")
+        raise ValueError(
+            f"{task.name} has only one class, {task.classes[0]!r}: a classifier needs at least two classes"
+        )
     inputs: Inputs = Standardize()
     if len(task.shape) == 1:
         inputs = replace(components(task.shape), standardize=bool(task.features))

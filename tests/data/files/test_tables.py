@@ -69,7 +69,7 @@ def test_the_first_line_names_the_columns_if_it_is_no_data(
     assert (table.columns, len(table)) == (columns, rows)
 
 
-@pytest.mark.parametrize("cell", ["2020_01", "1,5", "0x10", "NA", "1 2", "Ann"])
+@pytest.mark.parametrize("cell", ["2020_01", "1,5", "0x10", "none", "1 2", "Ann"])
 def test_one_cell_that_is_no_number_makes_a_column_text(cell: str, tmp_path: Path) -> None:
     lines = "\n".join(["a;b", *("1;2" for _ in range(25_000)), f"{cell};3"])
     table = read_table(written(tmp_path / "t.csv", lines))
