@@ -1,11 +1,12 @@
-# %% [markdown]
-# # Wrong labels
-#
-# A fifth of the labels is wrong. Which methods believe them?
-#
-# All methods train in one loop and one estimator, so that it takes a line to compare them.
+"""
+Wrong labels
+============
 
-# %%
+A fifth of the labels is wrong. Which methods believe them?
+
+All methods train in one loop and one estimator, so that it takes a line to compare them.
+"""
+
 import numpy as np
 from sklearn.datasets import load_digits
 
@@ -46,7 +47,10 @@ for name, pair in found.items():
         f"{name}: {clean:.1f} % with clean labels, {wrong:.1f} % with a fifth of them wrong"
     )
 
-# %% figure: Accuracy of three methods with clean labels and with a fifth of them wrong, means of two draws
+# %%
+
+# Figure: Accuracy of three methods with clean labels and with a fifth of them wrong,
+# means of two draws
 import matplotlib.pyplot as plt
 
 figure, ax = plt.subplots(figsize=(6.5, 2.6), layout="constrained")
@@ -70,9 +74,9 @@ ax.grid(axis="x", alpha=0.3)
 ax.legend(frameon=False)
 plt.show()
 
-# %% [markdown]
-# Two draws and short fits, to show how to ask the question. Five draws of the full length are in [Arrays, tables,
-# texts](../embeddings.md#what-the-particles-are-for). With networks on images, FlexMatch, FreeMatch and SoftMatch
+# %%
+# Two draws and short fits, to show how to ask the question. Five draws of the full length are in :ref:`Arrays, tables,
+# texts <embeddings:What the particles are for>`. With networks on images, FlexMatch, FreeMatch and SoftMatch
 # keep 88 to 90 % where the reference prior keeps 81.3 % and supervised learning 67.7 %
-# ([Results](../results.md#every-method)): if you expect wrong labels of images, take `SoftMatch`.
-# [Folds](../guides/folds.md) find the labels that are wrong.
+# (:ref:`Results <results:Every method>`): if you expect wrong labels of images, take ``SoftMatch``.
+# :doc:`Folds </guides/folds>` find the labels that are wrong.
