@@ -27,6 +27,14 @@ PACKAGES = ("matplotlib", "numpy", "scikit-learn", "scipy", "torch")
 LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)(#[^)\s]*)?\)")
 FIGURE = re.compile(r"^# Figure: (.*(?:\n# .*)*)", re.MULTILINE)
 FUNCTION = re.compile(r"<mi>(log|exp|sin|cos|max)</mi>")  # a thin space follows
+NUMBERED = re.compile(
+    r"^\| ((?:eq|fig|rem|tab|eg):[^|]*?) \| ((?:Section|Appendix) [^|]*?) \| ([^|]*?) ?\|$", re.MULTILINE
+)
+NUMBERS = {  # label of the paper: its section and number
+    label: (section, number)
+    for label, section, number in NUMBERED.findall((ROOT / "docs" / "equations.md").read_text())
+}
+LABEL = re.compile(r"(?<![\w:])(" + "|".join(map(re.escape, sorted(NUMBERS, key=len, reverse=True))) + r")(?!\w)")
 API = re.compile(r"(?:rp|refprior)((?:\.\w+)+)(?:\(.*)?", re.DOTALL)
 FENCE = re.compile(r"^ *(?:```+|~~~+)[ ]*(\S.*)$", re.MULTILINE)
 LANGUAGES = {"python", "pycon", "text", "console", "json", "toml", "yaml", "dockerfile"}
@@ -62,9 +70,9 @@ def _source_read(app: Sphinx, docname: str, source: list[str]) -> None:
         check_blocks(source[0], docname)
 
 
-def _include_read(app: Sphinx, path: Path, docname: str, source: list[str]) -> None:
+def _include_read(app: Sphinx, path: Path, _: str, source: list[str]) -> None:
     if path.suffix == ".md":
-        source[0] = relink(source[0], f"{docname}.md", "")
+        source[0] = relink(source[0], f"{app.env.docname}.md", "")
 
 
 def check_blocks(markdown: str, docname: str) -> None:
@@ -103,6 +111,31 @@ class LinkNames(SphinxPostTransform):
                 link = nodes.reference("", "", internal=True, refuri=f"{uri}#{objects[name].node_id}")
                 literal.replace_self(link)
                 link += literal
+
+
+class NumberLabels(SphinxPostTransform):
+    """Show the number that an equation, table or figure has in the published paper instead of its label."""
+
+    default_priority = 6
+
+    def run(self, **_: Any) -> None:
+        """Replace labels in texts by links to the page of equations."""
+        if self.env.docname == "equations":
+            return
+        uri = self.app.builder.get_relative_uri(self.env.docname, "equations")
+        for text in list(self.document.findall(nodes.Text)):
+            parts = LABEL.split(text)
+            if len(parts) == 1 or isinstance(
+                text.parent, nodes.literal | nodes.literal_block | nodes.reference | nodes.title
+            ):
+                continue
+            made: list[nodes.Node] = []
+            for plain, label in zip(parts[::2], [*parts[1::2], ""], strict=True):
+                made += [nodes.Text(plain)] if plain else []
+                if label:
+                    section, number = NUMBERS[label]
+                    made.append(nodes.reference("", number or section, refuri=uri, reftitle=f"{label}, {section}"))
+            text.parent.replace(text, made)
 
 
 def described_figures(block: Any, block_vars: Any, gallery_conf: Any) -> str:
@@ -146,4 +179,5 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("include-read", _include_read)
     app.add_html_math_renderer("mathml", inline_renderers=(mathml, None), block_renderers=(mathml, None))
     app.add_post_transform(LinkNames)
+    app.add_post_transform(NumberLabels)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

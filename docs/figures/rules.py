@@ -50,7 +50,8 @@ def main() -> None:
     answers = rules.log_p[:2].argmax(-1).numpy()
     given = np.concatenate([clearest(labeled, np.flatnonzero(label == a)) for a in (0, 1)])
     asked = np.concatenate([clearest(pool, np.flatnonzero((left == a) & (right != a))) for a in (0, 1)])
-    names = ("120 labels,\nall correct", "", "no label", *(f"rule {n + 1}: {100 * rules.weights[n]:.0f} %" for n in (0, 1)))
+    weights = (f"rule {n + 1}: {100 * rules.weights[n]:.0f} %" for n in (0, 1))
+    names = (f"{LABELED} labels,\nall correct", "", "no label", *weights)
     with plt.rc_context({**RC, "font.size": 10.5}):
         figure, axes = plt.subplots(5, COLUMNS, figsize=(5.2, 3.1), height_ratios=(1.2, 0.45, 1.5, 0.45, 0.45))
         figure.subplots_adjust(left=0.2, right=0.99, top=1, bottom=0.01, hspace=0.08, wspace=0.1)
