@@ -53,6 +53,7 @@ autosummary_imported_members = True
 autosummary_ignore_module_all = False
 autodoc_typehints = "none"  # numpydoc lists the types
 autodoc_member_order = "bysource"
+toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = False
 

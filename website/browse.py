@@ -66,7 +66,7 @@ def _look(driver: webdriver.Chrome, address: str, page: str) -> Iterator[str]:
     yield from (f"image without a description: {what}" for what in driver.execute_script(UNDESCRIBED))
     yield from (f"image that cannot be shown: {what}" for what in driver.execute_script(BROKEN))
     yield from (f"id used twice: {what}" for what in driver.execute_script(TWICE))
-    yield from (f"console: {entry['message']}" for entry in driver.get_log("browser"))
+    yield from (f"console: {entry['message']}" for entry in driver.get_log("browser") if entry["level"] != "INFO")
     yield from _requests(driver, address)
 
 

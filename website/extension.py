@@ -27,12 +27,10 @@ PACKAGES = ("matplotlib", "numpy", "scikit-learn", "scipy", "torch")
 LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)(#[^)\s]*)?\)")
 FIGURE = re.compile(r"^# Figure: (.*(?:\n# .*)*)", re.MULTILINE)
 FUNCTION = re.compile(r"<mi>(log|exp|sin|cos|max)</mi>")  # a thin space follows
-NUMBERED = re.compile(
-    r"^\| ((?:eq|fig|rem|tab|eg):[^|]*?) \| ((?:Section|Appendix) [^|]*?) \| ([^|]*?) ?\|$", re.MULTILINE
-)
-NUMBERS = {  # label of the paper: its section and number
+NUMBERED = re.compile(r"^\| ([^|]+) \| ((?:Section|Appendix) [^|]+) \| ((?:eq|fig|rem|tab|eg):[^|]+) \|$", re.MULTILINE)
+NUMBERS = {  # label of the paper: its section, and its number or "–"
     label: (section, number)
-    for label, section, number in NUMBERED.findall((ROOT / "docs" / "equations.md").read_text())
+    for number, section, label in NUMBERED.findall((ROOT / "docs" / "equations.md").read_text())
 }
 LABEL = re.compile(r"(?<![\w:])(" + "|".join(map(re.escape, sorted(NUMBERS, key=len, reverse=True))) + r")(?!\w)")
 API = re.compile(r"(?:rp|refprior)((?:\.\w+)+)(?:\(.*)?", re.DOTALL)
@@ -134,7 +132,7 @@ class NumberLabels(SphinxPostTransform):
                 made += [nodes.Text(plain)] if plain else []
                 if label:
                     section, number = NUMBERS[label]
-                    made.append(nodes.reference("", number or section, refuri=uri, reftitle=f"{label}, {section}"))
+                    made.append(nodes.reference("", section if number == "–" else number, refuri=uri, reftitle=f"{label}, {section}"))
             text.parent.replace(text, made)
 
 
