@@ -46,7 +46,7 @@ return [...new Set(ids.filter((id, place) => ids.indexOf(id) !== place))];
 
 def troubles(site: Path) -> Iterator[str]:
     """Everything that is wrong with the pages of a folder, a line each, as it is found."""
-    pages = sorted(path.relative_to(site).as_posix() for path in site.rglob("*.html"))
+    pages = sorted(path.relative_to(site).as_posix() for path in site.rglob("*.html") if "_static" not in path.parts)
     with _served(site) as address, _browser() as driver:
         for number, page in enumerate(pages):
             print(f"\r{number + 1} of {len(pages)} pages", end="", file=sys.stderr, flush=True)

@@ -132,7 +132,8 @@ class NumberLabels(SphinxPostTransform):
                 made += [nodes.Text(plain)] if plain else []
                 if label:
                     section, number = NUMBERS[label]
-                    made.append(nodes.reference("", section if number == "–" else number, refuri=uri, reftitle=f"{label}, {section}"))
+                    shown = section if number == "–" else number
+                    made.append(nodes.reference("", shown, refuri=uri, reftitle=f"{label}, {section}"))
             text.parent.replace(text, made)
 
 
