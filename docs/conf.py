@@ -16,7 +16,8 @@ import torch  # noqa: E402
 from sphinx_gallery.sorting import FunctionSortKey  # noqa: E402
 from website.extension import described_figures, explorer, forget_outputs  # noqa: E402
 
-import refprior as rp  # noqa: E402
+from refprior import __version__  # noqa: E402
+from refprior._style import RC  # noqa: E402
 
 torch.set_num_threads(1)
 os.environ["OMP_NUM_THREADS"] = "1"
@@ -24,7 +25,7 @@ os.environ["OMP_NUM_THREADS"] = "1"
 project = "refprior"
 author = "The refprior developers"
 copyright = "The refprior developers, MIT license"  # noqa: A001
-version = release = rp.__version__
+version = release = __version__
 
 extensions = [
     "cyclopts.ext.sphinx",
@@ -90,7 +91,7 @@ def reset(*_: Any) -> None:
     for shown_to_nobody in (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning):
         warnings.simplefilter("ignore", shown_to_nobody)
     warnings.filterwarnings("ignore", message=".*non-interactive")
-    plt.rcParams["figure.dpi"] = 100
+    plt.rcParams.update(RC)
 
 
 SCRIPTS = ROOT / "build" / "scripts"  # copies, because scripts write files where they are

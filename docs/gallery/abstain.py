@@ -32,7 +32,7 @@ for share in (0.5, 0.7, 0.9, 1.0):
 # least sure images
 import matplotlib.pyplot as plt
 
-figure = plt.figure(figsize=(8, 3), layout="constrained")
+figure = plt.figure(figsize=(6.6, 3), layout="constrained")
 curve, sheet = figure.subfigures(1, 2, width_ratios=(1.2, 1))
 ax = curve.subplots()
 answered = np.arange(50, len(X) + 1)
@@ -45,7 +45,7 @@ predicted = clf.predict(X)
 for ax, i in zip(sheet.subplots(2, 3).flat, order[::-1][:6], strict=True):
     ax.imshow(X[i].reshape(8, 8), cmap="gray_r")
     ax.set(xticks=[], yticks=[])
-    ax.set_title(f"{truth[i]}, taken for {predicted[i]}", fontsize=9)
+    ax.set_title(f"{truth[i]}, taken for {predicted[i]}")
 sheet.suptitle("least sure", fontsize=10)
 plt.show()
 

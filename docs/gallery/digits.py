@@ -25,7 +25,7 @@ for name, trained in {"supervised": supervised, "reference prior": run}.items():
 # supervised and with the reference prior
 import matplotlib.pyplot as plt
 
-figure, axes = plt.subplots(1, 2, figsize=(8, 3), sharey=True, layout="constrained")
+figure, axes = plt.subplots(1, 2, figsize=(6.6, 3), sharey=True, layout="constrained")
 for ax, (name, trained) in zip(
     axes, {"supervised": supervised, "reference prior": run}.items(), strict=True
 ):

@@ -64,7 +64,7 @@ import matplotlib.pyplot as plt
 from sklearn.decomposition import PCA
 
 points = PCA(2).fit_transform(X)
-figure, ax = plt.subplots(figsize=(7, 4), layout="constrained")
+figure, ax = plt.subplots(figsize=(6.6, 4), layout="constrained")
 ax.scatter(*points.T, c=truth, cmap="tab10", s=8, alpha=0.6)
 ax.scatter(
     *points[known].T, facecolors="none", edgecolors="black", s=60, label="has a label"

@@ -79,7 +79,7 @@ for design in sorted(designs.tried, key=lambda d: int(d.name)):
 import matplotlib.pyplot as plt
 
 after = before + loss((best,), curves(truth, (best,))[0][0] - 0.02)
-figure, axes = plt.subplots(1, 2, figsize=(8, 3.2), layout="constrained", sharey=True)
+figure, axes = plt.subplots(1, 2, figsize=(6.6, 3.2), layout="constrained", sharey=True)
 for panel, name, x, axis in zip(axes, "VK", (V, K), (1, 0), strict=True):
     for nats, color, label in (
         (before, "0.6", "three early readings"),

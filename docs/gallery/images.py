@@ -63,7 +63,7 @@ files = [
     file for name in task.classes for file in sorted(Path("scans/test", name).glob("*"))
 ]
 order, named = clf.uncertainty(new).total.argsort(), clf.predict(new)
-figure, axes = plt.subplots(2, 6, figsize=(8, 3.1), layout="constrained")
+figure, axes = plt.subplots(2, 6, figsize=(6.6, 3.1), layout="constrained")
 for row, chosen, title in (
     (0, order[:6], "most sure"),
     (1, order[::-1][:6], "least sure"),

@@ -32,12 +32,12 @@ left, right = random.integers(0, 2, (2, 1000))
 pool = dominoes(left, right)
 X, y = np.vstack([dominoes(label, label), pool]), np.append(label, np.full(1000, -1))
 
-figure, axes = plt.subplots(2, 6, figsize=(7, 2.4), layout="constrained")
+figure, axes = plt.subplots(2, 6, figsize=(6.6, 2.8), layout="constrained")
 shown = [(X[i], f"label {label[i]}") for i in range(6)]
 shown += [(pool[i], "?") for i in np.flatnonzero(left != right)[:6]]
 for ax, (row, title) in zip(axes.flat, shown, strict=True):
     ax.imshow(np.hstack(row.reshape(2, 8, 8)), cmap="gray_r")
-    ax.set_title(title, fontsize=9)
+    ax.set_title(title)
     ax.axis("off")
 plt.show()
 

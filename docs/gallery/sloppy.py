@@ -35,7 +35,7 @@ for sigma in (0.3, 0.1):
 # of what can be measured
 import matplotlib.pyplot as plt
 
-figure, axes = plt.subplots(1, 2, figsize=(8, 3.6), layout="constrained")
+figure, axes = plt.subplots(1, 2, figsize=(6.6, 3.6), layout="constrained")
 grid = np.linspace(0, 4, 200)
 pairs = np.stack(np.meshgrid(grid, grid), -1).reshape(-1, 2)
 axes[1].scatter(*mean(pairs).T, s=0.3, color="lightgray", rasterized=True)

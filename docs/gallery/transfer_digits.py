@@ -27,7 +27,7 @@ for beta in (0.5, 1.0):
 import matplotlib.pyplot as plt
 
 figure, (left, right) = plt.subplots(
-    1, 2, figsize=(8, 2.8), layout="constrained", width_ratios=(1.3, 1)
+    1, 2, figsize=(6.6, 2.8), layout="constrained", width_ratios=(1.3, 1)
 )
 task = run.task
 order = task.labeled.labels.argsort()

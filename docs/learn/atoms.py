@@ -44,7 +44,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from scipy.stats import binom
 
-figure, axes = plt.subplots(1, 3, figsize=(9, 3.3), layout="constrained")
+figure, axes = plt.subplots(1, 3, figsize=(6.6, 3.3), layout="constrained")
 w = np.linspace(0, 1, 801)
 for ax, n in zip(axes, (1, 10, 50), strict=True):
     prior = rp.exact.reference_prior(rp.exact.Coin(n))

@@ -37,7 +37,7 @@ for name, values in w.items():
 # toss that shows heads
 import matplotlib.pyplot as plt
 
-figure, axes = plt.subplots(1, 3, figsize=(8.5, 2.6), layout="constrained")
+figure, axes = plt.subplots(1, 3, figsize=(6.6, 2.8), layout="constrained")
 for ax, (name, values) in zip(axes, w.items(), strict=True):
     prior = np.full(len(values), 1 / len(values))
     posterior = prior * values / (prior * values).sum()
@@ -45,7 +45,7 @@ for ax, (name, values) in zip(axes, w.items(), strict=True):
     ax.vlines(values, 0, posterior, color="#D55E00", lw=2.5, label="after heads")
     ax.set(title=name, xlim=(-0.05, 1.05), xlabel="bias w", ylim=(0, None))
 axes[0].set_ylabel("probability")
-axes[2].legend(frameon=False, fontsize=8, loc="center")
+axes[2].legend(frameon=False, loc="center")
 plt.show()
 
 # %%

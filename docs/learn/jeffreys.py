@@ -36,7 +36,7 @@ for n in (10, 50, 150):
 # 150 tosses, and the smooth curve of Jeffreys
 import matplotlib.pyplot as plt
 
-figure, axes = plt.subplots(1, 3, figsize=(9, 2.9), sharey=True, layout="constrained")
+figure, axes = plt.subplots(1, 3, figsize=(6.6, 2.9), sharey=True, layout="constrained")
 w = np.linspace(0, 1, 400)
 for ax, n in zip(axes, (5, 20, 150), strict=True):
     prior = rp.exact.reference_prior(rp.exact.Coin(n))
@@ -52,7 +52,7 @@ for ax, n in zip(axes, (5, 20, 150), strict=True):
     )
     ax.set(title=f"n = {n}, {len(prior.atoms)} atoms", xlabel="bias w")
 axes[0].set_ylabel("share below w")
-axes[0].legend(frameon=False, fontsize=8, loc="lower right")
+axes[0].legend(frameon=False, loc="lower right")
 plt.show()
 
 # %%

@@ -71,7 +71,7 @@ print(
 # of the objective
 import matplotlib.pyplot as plt
 
-figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.2), layout="constrained")
+figure, (left, right) = plt.subplots(1, 2, figsize=(6.6, 3.2), layout="constrained")
 records = [record for record in run.history if record.evaluation]
 steps, test = [r.step for r in records], [r.evaluation.test.ema for r in records]
 for k in range(4):

@@ -144,7 +144,7 @@ print(
 # 150: one dot, then a spreading cloud, then a shell
 components = rp.geometry.principal_components(moments[150][0])
 figure, axes = plt.subplots(
-    1, 3, figsize=(9, 3), sharex=True, sharey=True, layout="constrained"
+    1, 3, figsize=(6.6, 3), sharex=True, sharey=True, layout="constrained"
 )
 for ax, (step, (points, value)), color in zip(
     axes, moments.items(), ("#0072B2", "#E69F00", "#009E73"), strict=True

@@ -60,7 +60,7 @@ for m, n in ((0, 1), (1, 1), (1, 10), (10, 1), (30, 1)):
 import matplotlib.pyplot as plt
 
 pairs = [(1, 1), (1, 10), (1, 40), (0, 1), (10, 1), (30, 1)]
-figure, axes = plt.subplots(2, 3, figsize=(9, 4.6), sharex=True, layout="constrained")
+figure, axes = plt.subplots(2, 3, figsize=(6.6, 4.6), sharex=True, layout="constrained")
 for ax, (m, n) in zip(axes.flat, pairs, strict=True):
     two = rp.exact.two_stage_prior(rp.exact.Coin, m=m, n=n)
     one = rp.exact.reference_prior(rp.exact.Coin(n))

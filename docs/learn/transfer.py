@@ -111,7 +111,7 @@ for beta in (0.0, 0.9, 1.0):
 import matplotlib.pyplot as plt
 
 figure, axes = plt.subplots(
-    1, 3, figsize=(9, 3.2), sharex=True, sharey=True, layout="constrained"
+    1, 3, figsize=(6.6, 3.2), sharex=True, sharey=True, layout="constrained"
 )
 side = torch.linspace(-6, 6, 60)
 for ax, (beta, log_p) in zip(axes, lines.items(), strict=True):
