@@ -30,7 +30,7 @@ def card(predictor: Any) -> str:
             "An ensemble of networks trained with a reference prior. It predicts one of the classes below for every "
             "input, also for inputs of other classes; `uncertainty` reports how much the networks disagree.\n",
             *_table(("", ""), [(name, value) for name, value in facts.items() if value not in (None, "")]),
-            "\n## Scores before calibration\n" if scores else "",
+            "\n## Scores of the training run\n" if scores else "",
             *(_table(("part", *SCORES.values()), [(p, *(_number(s.get(k)) for k in SCORES)) for p, s in scores])),
             '\n## Use\n\n```python\nimport refprior as rp\n\nmodel = rp.load_predictor("FOLDER")\n'
             "model.predict(inputs), model.predict_proba(inputs), model.uncertainty(inputs).total\n```\n",
