@@ -125,7 +125,7 @@ def figures(records: list[dict[str, Any]], folder: Path) -> None:
 
     @styled
     def lines() -> Figure:
-        figure = Figure(figsize=(8.4, 3.4), layout="constrained")
+        figure = Figure(figsize=(6.8, 3.4), layout="constrained")
         left, right = figure.subplots(1, 2)
         cells = [r for r in records if "d" in r]
         for name in names:
@@ -144,7 +144,7 @@ def figures(records: list[dict[str, Any]], folder: Path) -> None:
 
     @styled
     def places() -> Figure:
-        figure = Figure(figsize=(8.4, 2.4), layout="constrained")
+        figure = Figure(figsize=(6.8, 2.6), layout="constrained")
         rng = np.random.default_rng(0)
         for axes, d in zip(figure.subplots(1, 2, sharex=True, sharey=True), (4, 26), strict=True):
             step = LAST / d
