@@ -91,7 +91,7 @@ def reset(*_: Any) -> None:
     for shown_to_nobody in (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning):
         warnings.simplefilter("ignore", shown_to_nobody)
     warnings.filterwarnings("ignore", message=".*non-interactive")
-    plt.rcParams.update(RC)
+    plt.rcParams.update({**RC, "axes.grid": False})  # images have none
 
 
 SCRIPTS = ROOT / "build" / "scripts"  # copies, because scripts write files where they are

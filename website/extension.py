@@ -102,7 +102,8 @@ class LinkNames(SphinxPostTransform):
             found = API.fullmatch(literal.astext())
             if not found or isinstance(literal.parent, nodes.reference | pending_xref | nodes.title):
                 continue
-            names = (name for name in objects if name == f"refprior{found[1]}" or name.endswith(found[1]))
+            ours = re.compile(rf"refprior(\.[a-z_]+){{0,2}}{re.escape(found[1])}")  # `rp.train` is refprior.training.train
+            names = (name for name in objects if ours.fullmatch(name))
             name = min(names, key=len, default=None)
             if name and objects[name].docname != self.env.docname:
                 uri = self.app.builder.get_relative_uri(self.env.docname, objects[name].docname)

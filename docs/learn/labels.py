@@ -17,9 +17,10 @@ and predict with the mixture (eq:bayes_posterior_predictive_distribution):
 With a handful of particles none will fit by chance. So both steps become one objective (eq:ref_mi_ce): stay in the
 prior, and fit the labels.
 
-$$\\max\_\\pi; \\gamma, \\big[\\alpha, H(y^u \\mid x^u) - \\mathbb{E}_w H(y^u \\mid x^u, w)\\big]
+.. math::
 
-- \\mathbb{E}_w \\log p(y^n \\mid x^n, w).$$
+   \max_\pi\; \gamma\, \big[\alpha\, H(y^u \mid x^u) - \mathbb{E}_w H(y^u \mid x^u, w)\big]
+   + \mathbb{E}_w \log p(y^n \mid x^n, w).
 
 The second part is the usual cross-entropy, on labeled images. The first needs only the unlabeled ones, :math:`x^u`.
 α says how much disagreement is wanted: 1 is the definition, and 0.1 works better with networks.

@@ -18,9 +18,10 @@ There are two cases. If the source has no labels, average over its predictions a
 its labels are known, as is usual, they are fixed, and only the target's are averaged (eq:ref_pi_transfer_2). In
 practice the source's labels enter as a likelihood with weight :math:`1 - \beta` (eq:transfer_expt_obj):
 
-$$\\max\_\\pi; \\gamma, I\_\\pi(w; y_t^u) + \\mathbb{E}_w \\log p(y_t^n \\mid x_t^n, w)
+.. math::
 
-- (1 - \\beta), \\mathbb{E}_w \\log p(y_s^m \\mid x_s^m, w).$$
+   \max_\pi\; \gamma\, I_\pi(w; y_t^u) + \mathbb{E}_w \log p(y_t^n \mid x_t^n, w)
+   + (1 - \beta)\, \mathbb{E}_w \log p(y_s^m \mid x_s^m, w).
 
 .. csv-table::
    :delim: |
@@ -30,8 +31,6 @@ $$\\max\_\\pi; \\gamma, I\_\\pi(w; y_t^u) + \\mathbb{E}_w \\log p(y_t^n \\mid x_
    case 2, a labeled source | ``rp.methods.LabeledSource``
    few target labels | ``rp.Transfer``
    no target label | ``rp.UnsupervisedTransfer``
-
-.. _at-β--1-the-source-is-gone:
 
 At β = 1 the source is gone
 ---------------------------

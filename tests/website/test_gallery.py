@@ -23,11 +23,12 @@ NEEDS = {
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: f"{path.parent.name}/{path.stem}")
-def test_figures_have_descriptions(script: Path) -> None:
+def test_figures_have_descriptions_and_texts_are_restructured(script: Path) -> None:
     _, blocks = split_code_and_text_blocks(str(script))
     figures = [block.content for block in blocks if block.type == "code" and "plt.show()" in block.content]
     assert figures
     assert all(FIGURE.search(content) for content in figures)
+    assert not [block.content for block in blocks if block.type == "text" and "$" in block.content]  # Markdown
 
 
 @pytest.mark.slow  # `make docs` runs them too
