@@ -56,7 +56,8 @@ smoke: dist
 
 # Strict: a broken link, a missing page or a script of the gallery that fails ends the build.
 docs: .venv/.installed-dev
-	OMP_NUM_THREADS=1 $(BIN)/sphinx-build -W --keep-going -q -b html docs build/site
+	rm -rf build/site docs/reference/api
+	OMP_NUM_THREADS=1 $(BIN)/sphinx-build -W --keep-going -q -b html -d build/doctrees docs build/site
 
 # Every page in a real browser, wide and narrow, light and dark; needs chromium and chromedriver.
 docs-check: docs
