@@ -134,7 +134,7 @@ class NumberLabels(SphinxPostTransform):
                 if label:
                     section, number = NUMBERS[label]
                     shown = section if number == "–" else number
-                    made.append(nodes.reference("", shown, refuri=uri, reftitle=f"{label}, {section}"))
+                    made.append(nodes.reference("", shown, internal=True, refuri=uri, reftitle=f"{label}, {section}"))
             text.parent.replace(text, made)
 
 

@@ -24,8 +24,9 @@ myst_heading_anchors = 4
 html_math_renderer = "mathml"
 """
 GOOD = {
-    "index.md": "# One\n\n[two](two.md#part)\n\n```{toctree}\ntwo\n```\n",
-    "two.md": "# Two\n\n## Part\n\n$a < b_1$\n\n```python\nx\n```\n\n```text\n1\n```\n\n```\nplain\n```\n",
+    "index.md": "# One\n\n[two](two.md#part), `rp.train(recipe)`, `rp.nothing`, eq:tau\n\n```{toctree}\ntwo\n```\n",
+    "two.md": "# Two\n\n## Part\n\n$a < b_1$\n\n```{py:function} refprior.training.train(recipe)\n```\n"
+    "\n```python\nx\n```\n\n```text\n1\n```\n\n```\nplain\n```\n",
 }
 BAD = {
     "link": {"index.md": "# One\n\n[three](three.md)\n\n```{toctree}\ntwo\n```\n"},
@@ -59,12 +60,15 @@ def build(folder: Path, pages: dict[str, str]) -> subprocess.CompletedProcess[st
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def test_a_good_site_is_built_with_equations_in_mathml(tmp_path: Path) -> None:
+def test_a_good_site_has_equations_in_mathml_links_to_the_api_and_numbers_of_the_paper(tmp_path: Path) -> None:
     done = build(tmp_path / "good", GOOD)
     assert done.returncode == 0, done.stderr
-    page = (tmp_path / "good" / "out" / "two.html").read_text()
-    assert "<math" in page
-    assert "<msub>" in page
+    one, two = ((tmp_path / "good" / "out" / f"{name}.html").read_text() for name in ("index", "two"))
+    assert "<math" in two
+    assert "<msub>" in two
+    assert 'href="two.html#refprior.training.train"><code' in one
+    assert ">rp.nothing</span></code>, " in one
+    assert 'title="eq:tau, Section 3.6">Eq. 14</a>' in one
 
 
 @pytest.mark.thorough
