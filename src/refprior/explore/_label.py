@@ -206,6 +206,7 @@ def _shown_rules(run: Run, rules: Rules | None, questions: Questions, shown: Cal
                 "particles": len(rules.members[i]),
                 "weight": weights[i],
                 "labels": [rules.answers(place)[i] for place in places],
+                "worst": rules.worst_groups[i] if rules.groups else None,
             }
             for i in listed
         ],

@@ -1,6 +1,6 @@
 """The rules that fit the labels of a run: a table, and the inputs that separate each pair of them."""
 
-# R rules, C classes
+# R rules, C classes, G groups
 
 import shlex
 from html import escape
@@ -17,7 +17,7 @@ from refprior.training import Run
 _LISTED = 12  # rules of the table
 _PAIRS = 4  # heaviest rules of which each pair is compared
 _EXAMPLES = 8  # inputs of a pair
-_CLASSES = 10  # classes whose shares are columns
+_CLASSES = 10  # classes whose shares, and groups whose accuracies, are columns
 _COLUMNS = 40  # of a table that are shown, and values of inputs without names of columns
 _SMALLEST = 96  # pixels of the longer side of a picture; smaller ones are enlarged
 
@@ -37,7 +37,8 @@ def rules_section(run: Run, most: int) -> str | None:
         ask = f"refprior suggest {shlex.quote(str(run.path or 'RUN'))} --about rule"
         found = f"<strong>{found}: the labels may not determine the task.</strong> Ask: <code>{escape(ask)}</code>"
     pairs = combinations(range(min(_PAIRS, len(rules))), 2)
-    return f"<p>{found}</p>{as_html(rule_rows(rules))}" + "".join(_pair(run, rules, *pair) for pair in pairs)
+    tables = as_html(rule_rows(rules)) + (as_html(group_rows(rules)) if rules.groups else "")
+    return f"<p>{found}</p>{tables}" + "".join(_pair(run, rules, *pair) for pair in pairs)
 
 
 def rule_rows(rules: Rules) -> list[list[str]]:
@@ -54,6 +55,15 @@ def rule_rows(rules: Rules) -> list[list[str]]:
     if len(rules) > count:
         rows.append([f"{len(rules) - count} more", *[""] * (len(rows[0]) - 1)])
     return rows
+
+
+def group_rows(rules: Rules) -> list[list[str]]:
+    """Return the accuracy of each rule in each group of test inputs and in its worst one; the header first."""
+    assert rules.accuracies is not None
+    head = ["test accuracy %", *(f"group {name}" for name in rules.groups[:_CLASSES]), "worst group"]
+    rows = zip(rules.accuracies[:_LISTED, :_CLASSES].tolist(), rules.worst_groups, strict=False)
+    cells = [[*(f"{100 * value:.1f}" for value in row), f"{100 * worst:.1f} ({name})"] for row, (name, worst) in rows]
+    return [head, *([f"rule {i}", *row] for i, row in enumerate(cells, 1))]
 
 
 def _pair(run: Run, rules: Rules, i: int, j: int) -> str:
