@@ -1,35 +1,29 @@
 """Labels that admit several rules: which methods find all of them, and what a few new labels decide.
 
-    python experiments/shortcuts.py RESULTS.jsonl [--only PATTERN] [--seeds 1,2,3] [--minutes 60]
+    python -m experiments.shortcuts RESULTS.jsonl [--only PATTERN] [--seeds 21,22,23,24,25] [--minutes 60]
 
 Each cell trains particles on labeled inputs whose cues agree and on a pool in which they are independent, then asks for
 labels of pool inputs under each possible truth and weights the particles by the answers. Cells that RESULTS.jsonl
 already holds are skipped. `--table` prints the table of the file.
 """
 
-import argparse
-import json
 import math
-import re
 import statistics
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
-from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 import refprior as rp
+from experiments.cells import EMBEDDINGS, Cell, Rows, main, spread
 from refprior.labeling import most_decisive
 from refprior.posterior import Evidence, find_rules, predictive
 
 QUESTIONS = 4
-Cell = tuple[str, Callable[[int], dict[str, float]]]
-EMBEDDINGS = Path(__file__).parents[2] / "shared/data/cifar10_effnetlite0_pca128.npz"
 
 
 @dataclass(frozen=True)
@@ -260,7 +254,7 @@ def measure(found: Scene, recipe: rp.Recipe) -> dict[str, float]:
             for how, weights in {"select": evidence.log_selected, "both": evidence.log_weights}.items():
                 hit = predictive(test, weights.to(test)).argmax(-1) == truth
                 row[f"{how} {m} {name}"] = hit.double().mean().item()
-    return row
+    return {key: round(value, 4) for key, value in row.items()}
 
 
 def cells() -> Iterator[Cell]:
@@ -321,16 +315,12 @@ def last(row: dict[str, float]) -> str:
     return max(key.removeprefix("best ") for key in row if key.startswith("best cue"))
 
 
-def show(path: Path) -> None:
+def show(rows: Rows, seeds: set[int]) -> None:
     """Print accuracies in percent, mean and standard deviation over seeds.
 
     Of the best particle, of a particle on average, of the mixture before and after 4 answers under the truth "last
     cue", of the particles weighted by their likelihoods alone, and of the mixture under the worst truth.
     """
-    rows = defaultdict(list)
-    for line in path.read_text().splitlines():
-        record = json.loads(line)
-        rows[record["cell"]].append(record)
     columns: dict[str, Callable[[dict[str, float]], float]] = {
         "best": lambda r: r[f"best {last(r)}"],
         "mean": lambda r: r[f"mean {last(r)}"],
@@ -340,39 +330,12 @@ def show(path: Path) -> None:
         "worst truth": lambda r: min(value for key, value in r.items() if key.startswith("both 4")),
     }
     print(f"{'cell':56} seeds rules", *(f"{name:>12}" for name in columns))
-    for name, records in sorted(rows.items()):
-        cells = []
-        for column in columns.values():
-            values = [100 * column(record) for record in records]
-            spread = statistics.stdev(values) if len(values) > 1 else 0
-            cells.append(f"{statistics.mean(values):5.1f} ± {spread:4.1f}")
-        print(f"{name:56} {len(records):5} {statistics.mean(r['rules'] for r in records):5.1f}", *cells)
-
-
-def main() -> None:
-    """Measure the missing cells, or print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("results", type=Path)
-    parser.add_argument("--only", default="")
-    parser.add_argument("--seeds", default="1,2,3")
-    parser.add_argument("--minutes", type=float, default=60)
-    parser.add_argument("--table", action="store_true")
-    options = parser.parse_args()
-    if options.table:
-        show(options.results)
-        return
-    torch.set_num_threads(1)
-    written = options.results.read_text().splitlines() if options.results.exists() else []
-    done = {(record["cell"], record["seed"]) for record in map(json.loads, written)}
-    end = time.monotonic() + 60 * options.minutes
-    for seed in map(int, options.seeds.split(",")):
-        for name, run in cells():
-            if (name, seed) in done or not re.search(options.only, name) or time.monotonic() > end:
-                continue
-            with options.results.open("a") as file:
-                row = {key: round(value, 4) for key, value in run(seed).items()}
-                print(json.dumps({"cell": name, "seed": seed, **row}), file=file)
+    for name, found in sorted(rows.items()):
+        records = [record for seed, record in found.items() if seed in seeds]
+        if records:
+            cells = ("{:5.1f} ± {:4.1f}".format(*spread([100 * get(r) for r in records])) for get in columns.values())
+            print(f"{name:56} {len(records):5} {statistics.mean(r['rules'] for r in records):5.1f}", *cells)
 
 
 if __name__ == "__main__":
-    main()
+    main(__doc__, [cells()], show, seeds="21,22,23,24,25")

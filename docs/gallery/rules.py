@@ -164,4 +164,4 @@ for n in (1, 2, 3):
 # worst truth (DivDis: 68.4 ± 2.0), and 92.9 ± 0.6 in the worst truth of the first table. Use it if you expect a rule
 # that is hard to learn.
 #
-# `python experiments/shortcuts.py experiments/shortcuts.jsonl --table` prints all numbers.
+# `python -m experiments.shortcuts experiments/shortcuts.jsonl --table` prints all numbers.

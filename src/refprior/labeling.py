@@ -222,7 +222,7 @@ def suggest(run: Run, budget: int, before: Questions | None = None, *, about: Ab
     if whole_number("budget", budget, at_least=1) > least:
         counts = {
             "labeled already": len(known) - len(before.answers),
-            "duplicates": pool - len(known) - len(free),
+            "equal to another": pool - len(known) - len(free),
             "answered": len(before.answers),
         }
         left = ", ".join(f"{count} {name}" for name, count in counts.items() if count or name == "answered")

@@ -69,6 +69,8 @@ def test_questions_about_rules_end_with_one_rule(tmp_path: Path) -> None:
     assert estimates["accuracy"] > 0.93
     assert estimates["agreed"] <= 6  # before the answers
     assert labels.state(identity)["rules"]["settled"] is not None
+    worst = [rule["worst"] for rule in labels.state(identity)["rules"]["rules"]]
+    assert any(name == "1" and right < 0.2 for name, right in worst)  # a rule of the first cue
     labels.suggest(identity, 2)  # about inputs: no question about rules is left
     assert labels.state(identity)["counts"] == {"open": 2, "answers": 8}
 

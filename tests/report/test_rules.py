@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from refprior.data import Task, task_from_arrays
+from refprior.data import Examples, Task, task_from_arrays
 from refprior.methods import Supervised
 from refprior.networks import MLP
 from refprior.report import write_report
-from refprior.report._rules import rule_rows, rules_section
+from refprior.report._rules import group_rows, rule_rows, rules_section
 from refprior.training import Run, train
 from tests.training.recipes import ambiguous, two_cues
 
@@ -49,6 +49,22 @@ def test_each_pair_of_rules_is_shown_with_rows_and_labels(run: Run) -> None:
     (_, first, second, _), values = rules.answers(place), run.task.unlabeled[place].tolist()
     cells = [f"input {place}", first, second, *(f"{value:.4g}" for value in values)]
     assert "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>" in text
+
+
+def test_groups_of_test_inputs_have_a_table(run: Run) -> None:
+    task = two_cues()
+    conflict = [str(a != b) for a, b in (task.unlabeled > 0).tolist()]
+    test = Examples(task.unlabeled, (task.unlabeled[:, 1] > 0).long())
+    tested = replace(task, test=test, test_groups=tuple(conflict))
+    found = replace(run, find_task=lambda: tested)
+    head, *rows = group_rows(found.rules())
+    assert head == ["test accuracy %", "group False", "group True", "worst group"]
+    assert [row[0] for row in rows] == [f"rule {i}" for i in (1, 2, 3, 4)]
+    assert all(row[3] == (f"{row[2]} (True)" if float(row[2]) < float(row[1]) else f"{row[1]} (False)") for row in rows)
+    assert min(float(row[2]) for row in rows) < 5  # color
+    assert max(float(row[2]) for row in rows) > 95  # shape
+    assert "<th>worst group</th>" in (rules_section(found, 1000) or "")
+    assert "worst group" not in (rules_section(run, 1000) or "")
 
 
 def test_images_are_drawn_and_names_are_escaped() -> None:
