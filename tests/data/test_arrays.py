@@ -51,11 +51,11 @@ def test_groups_are_those_of_the_test_part(tmp_path: Path) -> None:
     assert torch.equal(drawn.test.inputs, pixels[[int(name) for name in drawn.test_groups]])
     with pytest.raises(DataError, match="groups must be one number for each input"):
         read_npz(save(path, images=IMAGES, labels=LABELS, split=split, groups=np.arange(11)))
-    held = (IMAGES[9:], LABELS[9:])
-    task = task_from_arrays((IMAGES[:9], LABELS[:9]), IMAGES[:0], held, test_groups=["a", 7, "a"])
+    known, rest, held = (pixels[:9], LABELS[:9]), pixels[:0], (pixels[9:], LABELS[9:])
+    task = task_from_arrays(known, rest, held, test_groups=["a", 7, "a"])
     assert task.test_groups == ("a", "7", "a")
     with pytest.raises(ValueError, match="expected one group per test input, got 2 for 3"):
-        task_from_arrays((IMAGES[:9], LABELS[:9]), IMAGES[:0], held, test_groups=["a", "b"])
+        task_from_arrays(known, rest, held, test_groups=["a", "b"])
 
 
 def test_gray_images_get_a_channel_and_a_test_part_is_drawn(tmp_path: Path) -> None:

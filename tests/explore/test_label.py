@@ -225,7 +225,9 @@ def test_a_custom_network_is_found_in_the_named_file(tmp_path: Path) -> None:
     assert [one["index"] for one in Labels(custom).state(identity)["open"]] == [3, 5]
 
 
-def test_rules_are_shown_with_their_probabilities_given_the_answers(ambiguous_run: Path) -> None:
+def test_rules_are_shown_with_their_probabilities_given_the_answers(
+    ambiguous_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     labels, identity = labels_of(ambiguous_run)
     first = labels.state(identity)
     assert first["rules"] is None  # until it is computed in the background
@@ -245,6 +247,10 @@ def test_rules_are_shown_with_their_probabilities_given_the_answers(ambiguous_ru
     settled = labels.state(identity)["rules"]
     assert settled["settled"] == 1
     assert settled["rules"][1]["weight"] == max(rule["weight"] for rule in settled["rules"]) >= labeling.SETTLED
+    monkeypatch.setattr(_label, "RULES", 1)
+    only = labels.state(identity)["rules"]
+    assert [rule["rule"] for rule in only["rules"]] == [only["settled"]]
+    assert only["count"] == len(found)
 
 
 def test_labels_that_determine_the_task_show_no_rules(run: Path) -> None:

@@ -187,12 +187,13 @@ class Labels:
 
 
 def _shown_rules(run: Run, rules: Rules | None, questions: Questions, shown: Callable[[int], Json]) -> Json:
-    """Return the heaviest rules with their probabilities given the answers, and their labels of the same inputs."""
+    """Return the likeliest rules given the answers, their probabilities, and their labels of the same inputs."""
     if rules is None:
         return {"count": 0}
-    evidence, listed = labeling.evidence(run, questions), range(min(RULES, len(rules)))
+    evidence = labeling.evidence(run, questions)
     weights = labeling.rule_probabilities(evidence.log_selected, rules)
-    best = max(range(len(rules)), key=weights.__getitem__)
+    ranked = sorted(range(len(rules)), key=weights.__getitem__, reverse=True)
+    best, listed = ranked[0], sorted(ranked[:RULES])
     apart = [rules.separating(i, j, APART) for i, j in combinations(listed, 2)]  # of each pair in turn
     places = list(dict.fromkeys(place for row in zip_longest(*apart) for place in row if place is not None))[:APART]
     return {
@@ -203,6 +204,7 @@ def _shown_rules(run: Run, rules: Rules | None, questions: Questions, shown: Cal
         "inputs": [shown(place) for place in places],
         "rules": [
             {
+                "rule": i,
                 "particles": len(rules.members[i]),
                 "weight": weights[i],
                 "labels": [rules.answers(place)[i] for place in places],

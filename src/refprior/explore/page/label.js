@@ -205,7 +205,7 @@ export function label(host) {
       : settled !== null
         ? `Your answers leave one rule: rule ${settled + 1}.`
         : `${count} rules fit the labels: which is right?`;
-    const card = ({ particles, weight, labels, worst }, i) =>
+    const card = ({ rule: i, particles, weight, labels, worst }) =>
       el("li", { class: i === settled ? "settled" : null, "data-rule": i },
         el("h4", {}, `Rule ${i + 1}`),
         el("p", {}, el("meter", { min: 0, max: 1, value: weight, "aria-label": `probability of rule ${i + 1}` }), ` ${percent(weight, 1)}, ${particles} particle${particles === 1 ? "" : "s"}`),
