@@ -285,16 +285,18 @@ def cells() -> Iterator[Cell]:
             yield cell("dominoes", method, particles, labels=labels, shortcut=False)
         yield cell("dominoes", method, particles, labels=40)
     for method, particles in FEWER:
-        yield cell("table", method, particles, labels=60)
-        yield cell("colored", method, particles)
-        if EMBEDDINGS.exists():
-            yield cell("embeddings", method, particles, "linear", labels=200)
+        for shortcut in ({}, {"shortcut": False}):
+            yield cell("table", method, particles, labels=60, **shortcut)
+            yield cell("colored", method, particles, **shortcut)
+            if EMBEDDINGS.exists():
+                yield cell("embeddings", method, particles, "linear", labels=200, **shortcut)
         yield cell("cifar", method, particles, "patches")
         yield cell("dominoes", method, particles, cues=3)
         for labels in (20, 100, 200):
             yield cell("dominoes", method, particles, labels=labels)
         for share in (0.3, 0.5):
             yield cell("dominoes", method, particles, contradicting=share)
+    yield cell("dominoes", "DivDis", 3, cues=3)
     for particles in (2, 4, 8, 32):
         yield cell("dominoes", "underspecified", particles)
     for order in (1, 2, 3, 4):
