@@ -177,6 +177,7 @@ METHODS: dict[str, rp.methods.Method] = {
     "α 1, order 2": rp.ReferencePrior(alpha=1, order=2),
     "α 1, order 3": rp.ReferencePrior(alpha=1, order=3),
     "α 1, order 4": rp.ReferencePrior(alpha=1, order=4),
+    "α from 1": rp.ReferencePrior(alpha=1, final_alpha=0.3, order=3),
     "α from 2": rp.ReferencePrior(alpha=2, final_alpha=0.3, order=3),
     "underspecified": rp.ReferencePrior.underspecified(),
     "balanced": rp.ReferencePrior.underspecified(balanced=True),
