@@ -248,6 +248,7 @@ def measure(found: Scene, recipe: rp.Recipe) -> dict[str, float]:
     prior = rp.information.uniform(len(pool), pool)
     rules = find_rules(pool, prior, labeled=labeled)
     row = {"seconds": time.perf_counter() - start, "rules": len(rules), "disagreement": rules.disagreement}
+    row["warned"] = float(rules.ambiguous)
     for name, truth in truths(found.test).items():
         right = (test.argmax(-1) == truth).double().mean(1)
         row |= {f"best {name}": right.max().item(), f"mean {name}": right.mean().item()}
@@ -322,7 +323,8 @@ def show(rows: Rows, seeds: set[int]) -> None:
     """Print accuracies in percent, mean and standard deviation over seeds.
 
     Of the best particle, of a particle on average, of the mixture before and after 4 answers under the truth "last
-    cue", of the particles weighted by their likelihoods alone, and of the mixture under the worst truth.
+    cue", of the particles weighted by their likelihoods alone, and of the mixture under the worst truth; and the share
+    of runs with a warning that the labels may not determine the task, of those that recorded it.
     """
     columns: dict[str, Callable[[dict[str, float]], float]] = {
         "best": lambda r: r[f"best {last(r)}"],
@@ -332,12 +334,14 @@ def show(rows: Rows, seeds: set[int]) -> None:
         "selected": lambda r: r[f"select 4 {last(r)}"],
         "worst truth": lambda r: min(value for key, value in r.items() if key.startswith("both 4")),
     }
-    print(f"{'cell':56} seeds rules", *(f"{name:>12}" for name in columns))
+    print(f"{'cell':56} seeds rules warned", *(f"{name:>12}" for name in columns))
     for name, found in sorted(rows.items()):
         records = [record for seed, record in found.items() if seed in seeds]
         if records:
             cells = ("{:5.1f} ± {:4.1f}".format(*spread([100 * get(r) for r in records])) for get in columns.values())
-            print(f"{name:56} {len(records):5} {statistics.mean(r['rules'] for r in records):5.1f}", *cells)
+            warned = [100 * r["warned"] for r in records if "warned" in r]
+            shown = f"{statistics.mean(warned):6.0f}" if warned else f"{'–':>6}"
+            print(f"{name:56} {len(records):5} {statistics.mean(r['rules'] for r in records):5.1f} {shown}", *cells)
 
 
 if __name__ == "__main__":
