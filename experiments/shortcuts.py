@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -280,6 +281,7 @@ def cells() -> Iterator[Cell]:
         words = " ".join(f"{name}={value}" for name, value in shown.items())
         return f"{data} {network} {method} K{particles} {words}".strip(), run
 
+    everywhere: list[dict[str, Any]] = [{}, {"shortcut": False}]
     for method, particles in COMPARED:
         yield cell("dominoes", method, particles)
         yield cell("dominoes", method, particles, contradicting=0.1)
@@ -287,7 +289,7 @@ def cells() -> Iterator[Cell]:
             yield cell("dominoes", method, particles, labels=labels, shortcut=False)
         yield cell("dominoes", method, particles, labels=40)
     for method, particles in FEWER:
-        for shortcut in ({}, {"shortcut": False}):
+        for shortcut in everywhere:
             yield cell("table", method, particles, labels=60, **shortcut)
             yield cell("colored", method, particles, **shortcut)
             if EMBEDDINGS.exists():

@@ -77,8 +77,8 @@ def saved(path: Path) -> FewLabels:
     rows = torch.cat([LABELED.rows, POOL.rows, TEST.rows])
     split = np.arange(len(rows)) >= len(LABELED.rows) + len(POOL.rows)
     groups = torch.cat([part.cues[:, 0] != part.cues[:, 1] for part in (LABELED, POOL, TEST)]).int().numpy()
-    parts = {"labels": labels.numpy(), "split": split.astype(int), "classes": np.array(CLASSES), "groups": groups}
-    np.savez(path, inputs=rows.numpy(), **parts)
+    names, inputs = np.array(CLASSES), rows.numpy()
+    np.savez(path, inputs=inputs, labels=labels.numpy(), split=split.astype(int), classes=names, groups=groups)
     return FewLabels(str(path), labels=None)
 
 

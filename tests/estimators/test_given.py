@@ -111,7 +111,9 @@ def test_equal_rows_are_suggested_once(fitted: rp.ReferencePriorClassifier, abou
 
 def test_rules_are_compared_in_groups_of_test_rows(fitted: rp.ReferencePriorClassifier) -> None:
     truth, conflict = NAMES[TEST.cues[:, 1].numpy()], (TEST.cues[:, 0] != TEST.cues[:, 1]).numpy()
-    found = fitted.rules(X, test=(TEST.rows.numpy(), np.where(conflict | (truth == "no"), truth, None), conflict))
+    y = truth.astype(object)
+    y[~conflict & (truth == "yes")] = None
+    found = fitted.rules(X, test=(TEST.rows.numpy(), y, conflict))
     assert found.groups == ("False", "True")
     assert found.accuracies is not None
     by_shape = [min(row) > 0.9 for row in found.accuracies.tolist()]

@@ -28,7 +28,7 @@ def task_from_arrays(
     name: str = "arrays",
     names: Sequence[str] = (),
     features: Sequence[str] = (),
-    test_groups: Sequence[Any] = (),
+    test_groups: Sequence[object] | np.ndarray = (),
 ) -> Task:
     """Make a task of arrays, tensors or torch data sets.
 

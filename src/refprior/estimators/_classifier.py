@@ -420,7 +420,7 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         given = as_trained(self, X)
         return self._precise().uncertainty(given)
 
-    def rules(self, X: object, *, test: tuple[object, ArrayLike, Sequence[object]] | None = None) -> Rules:
+    def rules(self, X: object, *, test: tuple[object, ArrayLike, Sequence[object] | np.ndarray] | None = None) -> Rules:
         """Group the particles into rules, by the labels that they give to the rows.
 
         Several rules mean that the labels may not determine the task.
@@ -502,7 +502,10 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         return np.asarray(free[chosen.cpu().numpy()])
 
     def _rules(
-        self, log_p: Tensor, log_weights: Tensor, test: tuple[object, ArrayLike, Sequence[object]] | None = None
+        self,
+        log_p: Tensor,
+        log_weights: Tensor,
+        test: tuple[object, ArrayLike, Sequence[object] | np.ndarray] | None = None,
     ) -> Rules:
         """Group the particles by their labels of some rows, (K, n, C), which are compared with the rows of `fit`."""
         found, rows, held = self.predictor_, self._labeled[:RULE_ROWS], None

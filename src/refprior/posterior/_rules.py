@@ -214,7 +214,7 @@ def find_rules(
     *,
     classes: Sequence[str] | None = None,
     labeled: Tensor | None = None,
-    test: tuple[Tensor, Tensor, Sequence[object]] | None = None,
+    test: tuple[Tensor, Tensor, Sequence[object] | np.ndarray] | None = None,
     same: float = 0.9,
 ) -> Rules:
     """Group particles by agreement of their labels.
@@ -291,7 +291,7 @@ def find_rules(
     )
 
 
-def _in_groups(log_p: Tensor, y: Tensor, groups: Sequence[object]) -> tuple[tuple[str, ...], Tensor]:
+def _in_groups(log_p: Tensor, y: Tensor, groups: Sequence[object] | np.ndarray) -> tuple[tuple[str, ...], Tensor]:
     """Return the names of the groups and the accuracies in them: (R, n, C), (n,), n groups -> G names, (R, G)."""
     if not log_p.shape[1] == len(y) == len(groups):
         raise ValueError(

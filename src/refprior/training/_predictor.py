@@ -9,7 +9,7 @@ because a file names them.
 
 import logging
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast, overload
@@ -295,7 +295,7 @@ class Predictor:
         found = self._of_each(inputs, lambda log_p: torch.stack(uncertainty(log_p, weights), 1), 3)
         return Uncertainty(*cast(Any, (_like_inputs(part, inputs) for part in found.unbind(1))))
 
-    def rules(self, inputs: Any, *, labeled: Any = None, test: tuple[Any, Any, Sequence[Any]] | None = None) -> Rules:
+    def rules(self, inputs: Any, *, labeled: Any = None, test: tuple[Any, Any, Any] | None = None) -> Rules:
         """Group the particles into rules, by the labels that they give to unlabeled inputs.
 
         Parameters
