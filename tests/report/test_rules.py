@@ -1,14 +1,17 @@
 """The section of rules in a report: a table, and the inputs that separate each pair of rules."""
 
+import csv
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from html import escape
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
-from refprior.data import Examples, Task, task_from_arrays
+from refprior.data import Examples, FewLabels, Task, task_from_arrays
 from refprior.methods import Supervised
 from refprior.networks import MLP
 from refprior.report import write_report
@@ -113,3 +116,26 @@ def test_the_page_has_the_section(run: Run, tmp_path: Path) -> None:
     text = (tmp_path / "report.html").read_text()
     assert "<h2>Rules that fit the labels</h2>" in text
     assert "Ask: <code>refprior suggest" in text
+
+
+def test_texts_are_shown_as_they_are(tmp_path: Path) -> None:
+    words = [["soup bread", "goal team"], ["please thanks", "urgent now"]]
+    draw = np.random.default_rng(0).integers(0, 2, (240, 2))
+    draw[:40] = draw[:40, :1]
+    with (tmp_path / "notes.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["note", "label"])
+        writer.writerows(
+            [f"<{words[0][a]} {words[1][b]} {n}>", ["food", "sport"][a] if n < 40 else ""]
+            for n, (a, b) in enumerate(draw)
+        )
+    task = FewLabels(str(tmp_path / "notes.csv"), labels=None, text="note")
+    width = task().shape[0]
+    found = train(ambiguous(task=task, network=partial(MLP, (width,), 2)))
+    text = rules_section(found, 1000)
+    assert text is not None
+    assert "<th>text</th>" in text
+    place = found.rules().separating(0, 1)[0]
+    assert f"<td>text {place}</td>" in text
+    assert f"<td>{escape(found.task.names[place])}</td>" in text
+    assert found.task.names[place][:20] in repr(found.rules())

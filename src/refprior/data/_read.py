@@ -256,13 +256,17 @@ def read_rows(
         data = held_out(Path(path).stem, classes, (values[known], labels[known]), test or 0, kind="vectors")
         if groups is not None and not test:
             raise DataError(f"groups={groups!r} needs test rows: give test, the number of rows to hold out")
-        home = () if groups is None else table.text(groups)[known][divided(labels[known], test or 0)[1]]
+        rest, tested = divided(labels[known], test or 0)
+        home = () if groups is None else table.text(groups)[known][tested]
+        read_as = [" | ".join(filter(None, cells)) for cells in zip(*map(table.text, text), strict=True)]
+        shown = [*np.flatnonzero(known)[rest].tolist(), *np.flatnonzero(~known).tolist()] if text else []
         return replace(
             data,
             unlabeled=_unlabeled("unlabeled", values[~known]),
             features=() if text else columns.features,
             integer_labels=table.values[target].dtype != object,
             preparation=columns,
+            names=tuple(read_as[row] for row in shown),
             test_groups=tuple("missing" if name is None else name for name in home),
         )
 

@@ -21,7 +21,7 @@ from refprior._kinds import noun
 from refprior.explore._watch import Runs, _hash, _stamp, shown_input
 from refprior.labeling import FILE, Ensemble, Questions
 from refprior.posterior import Consensus, Rules
-from refprior.report import pool_picture, questions_figure
+from refprior.report import pool_name, pool_picture, questions_figure
 from refprior.training import Run, load
 from refprior.training.store import check_no_links, read_header
 
@@ -70,8 +70,8 @@ class Labels:
         classes, current = run.data.classes, estimate is not None and estimate[0] == _stamp(path / FILE)
 
         def shown(index: int) -> Json:
-            name = run.task.input_name(index)
-            return {"index": index, "name": name, **shown_input(pool_picture(run, index), run.task.features)}
+            given = shown_input(pool_picture(run, index), run.task.features)
+            return {"index": index, "name": pool_name(run, index), **given}
 
         given = list(zip(questions.answered, questions.answers, strict=True))[-SHOWN:]
         return {

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from operator import itemgetter
+from textwrap import shorten
 
 import numpy as np
 import torch
@@ -205,7 +206,7 @@ class Rules:
         return "\n".join(lines)
 
     def _name(self, place: int) -> str:
-        return self.names[self.places.index(place)] if self.names else f"input {place}"
+        return shorten(self.names[self.places.index(place)], 40, placeholder=" …") if self.names else f"input {place}"
 
 
 def find_rules(

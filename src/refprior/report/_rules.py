@@ -7,11 +7,12 @@ from html import escape
 from itertools import combinations
 
 import numpy as np
+from torch import Tensor
 
 from refprior._kinds import noun
 from refprior.posterior import Rules
 from refprior.report._tables import as_html, note
-from refprior.report._tiles import picture_url
+from refprior.report._tiles import picture_url, pool_name, pool_picture
 from refprior.training import Run
 
 _LISTED = 12  # rules of the table
@@ -71,20 +72,29 @@ def _pair(run: Run, rules: Rules, i: int, j: int) -> str:
     places = rules.separating(i, j, _EXAMPLES)
     if not places:
         return ""
-    task, opened = run.task, f"<details{' open' * (i == 0)}><summary>Rule {i + 1} or rule {j + 1}?</summary>"
-    inputs = [np.asarray(task.unlabeled[place].cpu()) for place in places]
-    names = [task.input_name(place) for place in places]
+    opened = f"<details{' open' * (i == 0)}><summary>Rule {i + 1} or rule {j + 1}?</summary>"
+    inputs, names = [pool_picture(run, place) for place in places], [pool_name(run, place) for place in places]
     labels = [(rules.answers(place)[i], rules.answers(place)[j]) for place in places]
-    if noun(task.shape) == "image":
+    pictures = [
+        np.asarray(given.cpu()) for given in inputs if isinstance(given, Tensor) and noun(given.shape) == "image"
+    ]
+    if pictures:
         figures = [
             f"<figure><img src='{picture_url(given, _SMALLEST)}' alt='{escape(name)}'><figcaption>rule {i + 1}: "
             f"<b>{escape(first)}</b><br>rule {j + 1}: <b>{escape(second)}</b><br>{escape(name)}</figcaption></figure>"
-            for given, name, (first, second) in zip(inputs, names, labels, strict=True)
+            for given, name, (first, second) in zip(pictures, names, labels, strict=True)
         ]
         return f"{opened}<div class='pairs'>{''.join(figures)}</div></details>"
-    values = [[f"{value:.4g}" for value in given.reshape(-1)[:_COLUMNS].tolist()] for given in inputs]
-    if not task.features:
-        values = [[" ".join(row)] for row in values]
-    head = ["input", f"rule {i + 1}", f"rule {j + 1}", *(task.features[:_COLUMNS] or ["values"])]
+    features, texts = run.task.features[:_COLUMNS], isinstance(inputs[0], str)
+    head = ["input", f"rule {i + 1}", f"rule {j + 1}", *(features or ["text" if texts else "values"])]
+    values = [_values(given, bool(features)) for given in inputs]
     rows = [[name, *pair, *row] for name, pair, row in zip(names, labels, values, strict=True)]
-    return f"{opened}{as_html([head, *rows])}</details>"
+    return f"{opened}{as_html([head, *rows], ' words' * texts)}</details>"
+
+
+def _values(given: Tensor | str, columns: bool) -> list[str]:
+    """Return the cells of an input: one for each column, or one for all values or the text."""
+    if isinstance(given, str):
+        return [given]
+    values = [f"{value:.4g}" for value in given.reshape(-1)[:_COLUMNS].tolist()]
+    return values if columns else [" ".join(values)]
