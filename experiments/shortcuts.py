@@ -178,7 +178,7 @@ METHODS: dict[str, rp.methods.Method] = {
     "α 1, order 2": rp.ReferencePrior(alpha=1, order=2),
     "α 1, order 3": rp.ReferencePrior(alpha=1, order=3),
     "α 1, order 4": rp.ReferencePrior(alpha=1, order=4),
-    "α from 1": rp.ReferencePrior(alpha=1, final_alpha=0.3, order=3),
+    "α from 1.5": rp.ReferencePrior(alpha=1.5, final_alpha=0.3, order=3),
     "α from 2": rp.ReferencePrior(alpha=2, final_alpha=0.3, order=3),
     "underspecified": rp.ReferencePrior.underspecified(),
     "balanced": rp.ReferencePrior.underspecified(balanced=True),
@@ -305,9 +305,14 @@ def cells() -> Iterator[Cell]:
         yield cell("dominoes", "underspecified", particles)
     for order in (1, 2, 3, 4):
         yield cell("dominoes", f"α 1, order {order}", 16)
-    yield cell("dominoes", "α from 2", 16)
-    yield cell("dominoes", "α from 2", 16, contradicting=0.1)
-    yield cell("colored", "α from 2", 16)
+    for start in ("α from 1.5", "α from 2"):
+        yield cell("dominoes", start, 16)
+        yield cell("dominoes", start, 16, contradicting=0.1)
+        yield cell("colored", start, 16)
+    yield cell("dominoes", "α from 1.5", 16, contradicting=0.3)
+    for settings in everywhere:
+        yield cell("dominoes", "α from 1.5", 16, labels=40, **settings)
+    yield cell("dominoes", "α from 1.5", 16, labels=1000, shortcut=False)
     for method, particles in FEWER:
         yield cell("dominoes", method, particles, "cnn")
     for method, particles in [*FEWER, ("α 1, order 3", 16)]:

@@ -283,9 +283,9 @@ class ReferencePrior:
     def underspecified(cls, *, balanced: bool = False) -> Self:
         """Return settings that find every rule that the labels admit; use them with at least 16 particles.
 
-        Above α = 1 agreement on the pool repels, so that particles also find rules that are hard to learn; below 1 it
-        attracts. α therefore starts at 1.5 and falls to 0.3, so that particles agree again where the labels determine
-        the task. An order of 3 separates a full set of rules from two opposite ones, which order 1 cannot.
+        α = 1 makes agreement on the pool neutral, so that particles with different rules stay apart; below 1 agreement
+        attracts. An order of 3 separates a full set of rules from two opposite ones, which order 1 cannot. α then
+        falls to 0.3, so that particles agree again where the labels determine the task.
 
         Parameters
         ----------
@@ -297,11 +297,11 @@ class ReferencePrior:
         Returns
         -------
         ReferencePrior
-            α from 1.5 to 0.3 and order 3; balanced, α from 1 to 0.3, order 2 and a particle balance of 5.
+            α from 1 to 0.3 and order 3; balanced, order 2 and a particle balance of 5.
         """
         if balanced:
             return cls(order=2, alpha=1.0, final_alpha=0.3, particle_balance=5.0)
-        return cls(order=3, alpha=1.5, final_alpha=0.3)
+        return cls(order=3, alpha=1.0, final_alpha=0.3)
 
     @property
     def information_weight(self) -> float:
