@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -349,6 +350,20 @@ def show(rows: Rows, seeds: set[int]) -> None:
             warned = [100 * r["warned"] for r in records if "warned" in r]
             shown = f"{statistics.mean(warned):6.0f}" if warned else f"{'–':>6}"
             print(f"{name:56} {len(records):5} {statistics.mean(r['rules'] for r in records):5.1f} {shown}", *cells)
+    print(
+        "\nunderspecified K16 - another method: last cue and worst truth after 4 answers, paired mean ± standard error"
+    )
+    for name, other in product(sorted(rows), ("DivDis K2", "DivDis K3", "ensemble K16")):
+        ours, theirs = rows[name], rows.get(name.replace("underspecified K16", other), {})
+        common = sorted(set(ours) & set(theirs) & seeds)
+        if "underspecified K16" in name and common:
+            print(f"{name:56} {other:12} {len(common):5}", end="")
+            for column in ("4 answers", "worst truth"):
+                mean, deviation = spread(
+                    [100 * (columns[column](ours[s]) - columns[column](theirs[s])) for s in common]
+                )
+                print(f" {mean:6.1f} ± {deviation / math.sqrt(len(common)):4.1f}", end="")
+            print()
 
 
 if __name__ == "__main__":
