@@ -241,9 +241,9 @@ def test_a_column_of_texts(tmp_path: Path) -> None:
     run = rp.load(tmp_path / "run")
     for number, place in enumerate(rp.labeling.Questions.load(tmp_path / "run").open, 1):
         assert f"{number}. {run.task.names[place]}\n" in asked.stdout
-        assert pool_picture(run, place) == run.task.names[place]
-    assert set(run.task.names[0].split()) <= {word for some in words.values() for word in some}
-    assert names[[row[0] for row in texts].index(run.task.names[40])] == run.predict(run.task.unlabeled[40:41])[0]
+        row, text = run.task.names[place].removeprefix("row ").split(": ")
+        assert pool_picture(run, place) == text == texts[int(row)][0]
+        assert names[int(row)] == run.predict(run.task.unlabeled[place : place + 1])[0]
 
 
 @pytest.fixture

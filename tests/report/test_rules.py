@@ -136,6 +136,7 @@ def test_texts_are_shown_as_they_are(tmp_path: Path) -> None:
     assert text is not None
     assert "<th>text</th>" in text
     place = found.rules().separating(0, 1)[0]
-    assert f"<td>text {place}</td>" in text
-    assert f"<td>{escape(found.task.names[place])}</td>" in text
+    row, words_of = found.task.names[place].split(": ")
+    assert f"<td>{row}</td>" in text
+    assert f"<td>{escape(words_of)}</td>" in text
     assert found.task.names[place][:20] in repr(found.rules())

@@ -47,7 +47,7 @@ class DataSet:
     groups : mapping of str to tuple of int
         Named sets of classes, such as the superclasses of CIFAR-100.
     names : tuple of str
-        Names of the training inputs and then of the unlabeled inputs, such as files; texts are their own names.
+        Names of the training inputs and then of the unlabeled inputs, such as files or rows with their texts.
     validation : Examples, optional
         A part to choose settings.
     features : tuple of str

@@ -266,7 +266,7 @@ def read_rows(
             features=() if text else columns.features,
             integer_labels=table.values[target].dtype != object,
             preparation=columns,
-            names=tuple(read_as[row] for row in shown),
+            names=tuple(f"row {row}: {read_as[row]}" for row in shown),
             test_groups=tuple("missing" if name is None else name for name in home),
         )
 

@@ -225,7 +225,7 @@ class Task:
     source_classes : tuple of str
         Names of the source's classes.
     names : tuple of str
-        Names of the unlabeled inputs, such as files; texts are their own names.
+        Names of the unlabeled inputs, such as files or rows with their texts.
     features : tuple of str
         Names of the columns of a table.
     kind : {"digits", "photos", "objects", "vectors", "tokens"}, optional

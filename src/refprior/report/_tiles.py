@@ -159,7 +159,7 @@ def pool_picture(run: Run, index: int) -> Tensor | str:
     """Return an unlabeled input as people look at it: a text, a photo from its file, or else the input itself."""
     task, source = run.task, run.recipe.task
     if _has_texts(task):
-        return task.names[index]
+        return task.names[index].partition(": ")[2]
     while isinstance(source, Answered):
         source = source.task
     place = source.data if isinstance(source, FewLabels) else None
@@ -175,12 +175,13 @@ def pool_picture(run: Run, index: int) -> Tensor | str:
 
 
 def pool_name(run: Run, index: int) -> str:
-    """Name an unlabeled input as `Task.input_name`, or by its number if it is a text."""
-    return f"text {index}" if _has_texts(run.task) else run.task.input_name(index)
+    """Name an unlabeled input as `Task.input_name`, without its text."""
+    name = run.task.input_name(index)
+    return name.partition(": ")[0] if _has_texts(run.task) else name
 
 
 def _has_texts(task: Task) -> bool:
-    """Return whether the inputs were made of texts, which are their names."""
+    """Return whether the inputs were made of texts, which are in their names."""
     return bool(task.names) and isinstance(task.preparation, Columns) and not task.features
 
 
