@@ -19,7 +19,7 @@ EMBEDDINGS = Path(__file__).parents[2] / "shared/data/cifar10_effnetlite0_pca128
 def read(path: Path) -> Rows:
     """Return the rows of a file by cell and seed."""
     rows: Rows = defaultdict(dict)
-    for line in path.read_text().splitlines() if path.exists() else ():
+    for line in path.read_text("utf-8").splitlines() if path.exists() else ():
         record = json.loads(line)
         rows[record["cell"]][record["seed"]] = record
     return rows
@@ -38,7 +38,7 @@ def main(
     parser.add_argument("results", type=Path, help="file of results, one line per cell and seed")
     parser.add_argument("--only", default="", help="pattern of the names of cells")
     parser.add_argument("--seeds", default=seeds)
-    parser.add_argument("--minutes", type=float, default=60)
+    parser.add_argument("--minutes", type=float, default=60, help="processor time")
     parser.add_argument("--table", action="store_true", help="print the tables of the file")
     options = parser.parse_args()
     chosen, rows = [int(seed) for seed in options.seeds.split(",")], read(options.results)
@@ -46,13 +46,15 @@ def main(
         show(rows, set(chosen))
         return
     torch.set_num_threads(1)
-    end = time.monotonic() + 60 * options.minutes
     for tier in tiers:
         cells = [cell for cell in tier if re.search(options.only, cell[0])]
         for seed in chosen:
             for name, measure in cells:
-                if seed in rows[name] or time.monotonic() > end:
+                if seed in rows[name]:
                     continue
+                if time.process_time() > 60 * options.minutes:
+                    return
                 rows[name][seed] = measure(seed)
-                with options.results.open("a") as file:
-                    print(json.dumps({"cell": name, "seed": seed, **rows[name][seed]}), file=file)
+                with options.results.open("a", encoding="utf-8") as file:
+                    record = {"cell": name, "seed": seed, **rows[name][seed]}
+                    print(json.dumps(record, ensure_ascii=False), file=file)
