@@ -31,7 +31,7 @@ def spread(values: Sequence[float]) -> tuple[float, float]:
 
 
 def main(
-    description: str | None, tiers: Iterable[Iterable[Cell]], show: Callable[[Rows, set[int]], None], seeds: str
+    description: str | None, tiers: Iterable[Iterable[Cell]], tables: Callable[[Rows, set[int]], str], seeds: str
 ) -> None:
     """Measure the missing cells, tier by tier and seed by seed, or print the tables."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -43,7 +43,7 @@ def main(
     options = parser.parse_args()
     chosen, rows = [int(seed) for seed in options.seeds.split(",")], read(options.results)
     if options.table:
-        show(rows, set(chosen))
+        print(tables(rows, set(chosen)))
         return
     torch.set_num_threads(1)
     for tier in tiers:

@@ -8,6 +8,7 @@ already holds are skipped. `--table` prints the table of the file.
 """
 
 import math
+import re
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -327,44 +328,51 @@ def last(row: dict[str, float]) -> str:
     return max(key.removeprefix("best ") for key in row if key.startswith("best cue"))
 
 
-def show(rows: Rows, seeds: set[int]) -> None:
-    """Print accuracies in percent, mean and standard deviation over seeds.
+COLUMNS: dict[str, Callable[[dict[str, float]], float]] = {
+    "best": lambda r: r[f"best {last(r)}"],
+    "mean": lambda r: r[f"mean {last(r)}"],
+    "0 answers": lambda r: r[f"both 0 {last(r)}"],
+    "4 answers": lambda r: r[f"both 4 {last(r)}"],
+    "selected": lambda r: r[f"select 4 {last(r)}"],
+    "worst truth": lambda r: min(value for key, value in r.items() if key.startswith("both 4")),
+}
+
+
+def tables(rows: Rows, seeds: set[int]) -> str:
+    """Format accuracies in percent, mean and standard deviation over seeds, and paired differences.
 
     Of the best particle, of a particle on average, of the mixture before and after 4 answers under the truth "last
     cue", of the particles weighted by their likelihoods alone, and of the mixture under the worst truth; and the share
     of runs with a warning that the labels may not determine the task, of those that recorded it.
     """
-    columns: dict[str, Callable[[dict[str, float]], float]] = {
-        "best": lambda r: r[f"best {last(r)}"],
-        "mean": lambda r: r[f"mean {last(r)}"],
-        "0 answers": lambda r: r[f"both 0 {last(r)}"],
-        "4 answers": lambda r: r[f"both 4 {last(r)}"],
-        "selected": lambda r: r[f"select 4 {last(r)}"],
-        "worst truth": lambda r: min(value for key, value in r.items() if key.startswith("both 4")),
-    }
-    print(f"{'cell':56} seeds rules warned", *(f"{name:>12}" for name in columns))
+    lines = [" ".join([f"{'cell':56} seeds rules warned", *(f"{name:>12}" for name in COLUMNS)])]
     for name, found in sorted(rows.items()):
         records = [record for seed, record in found.items() if seed in seeds]
         if records:
-            cells = ("{:5.1f} ± {:4.1f}".format(*spread([100 * get(r) for r in records])) for get in columns.values())
+            cells = ["{:5.1f} ± {:4.1f}".format(*spread([100 * get(r) for r in records])) for get in COLUMNS.values()]
             warned = [100 * r["warned"] for r in records if "warned" in r]
             shown = f"{statistics.mean(warned):6.0f}" if warned else f"{'–':>6}"
-            print(f"{name:56} {len(records):5} {statistics.mean(r['rules'] for r in records):5.1f} {shown}", *cells)
-    print(
-        "\nunderspecified K16 - another method: last cue and worst truth after 4 answers, paired mean ± standard error"
-    )
-    for name, other in product(sorted(rows), ("DivDis K2", "DivDis K3", "ensemble K16")):
-        ours, theirs = rows[name], rows.get(name.replace("underspecified K16", other), {})
-        common = sorted(set(ours) & set(theirs) & seeds)
-        if "underspecified K16" in name and common:
-            print(f"{name:56} {other:12} {len(common):5}", end="")
-            for column in ("4 answers", "worst truth"):
-                mean, deviation = spread(
-                    [100 * (columns[column](ours[s]) - columns[column](theirs[s])) for s in common]
-                )
-                print(f" {mean:6.1f} ± {deviation / math.sqrt(len(common)):4.1f}", end="")
-            print()
+            count = statistics.mean(r["rules"] for r in records)
+            lines.append(" ".join([f"{name:56} {len(records):5} {count:5.1f} {shown}", *cells]))
+    lines += [
+        "",
+        "underspecified K16 - another method: truth and worst truth after 4 answers, paired mean ± standard error",
+    ]
+    ours = "underspecified K16"
+    for name, other in product(
+        filter(re.compile(ours).search, sorted(rows)), ("DivDis K2", "DivDis K3", "ensemble K16")
+    ):
+        theirs = rows.get(name.replace(ours, other), {})
+        common = sorted(set(rows[name]) & set(theirs) & seeds)
+        if common:
+            gaps = (
+                [100 * (get(rows[name][s]) - get(theirs[s])) for s in common]
+                for get in map(COLUMNS.__getitem__, ("4 answers", "worst truth"))
+            )
+            cells = [f"{mean:6.1f} ± {sd / math.sqrt(len(common)):4.1f}" for mean, sd in map(spread, gaps)]
+            lines.append(" ".join([f"{name:64} {other:12} {len(common):5}", *cells]))
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":
-    main(__doc__, [cells()], show, seeds="21,22,23,24,25")
+    main(__doc__, [cells()], tables, seeds="21,22,23,24,25")

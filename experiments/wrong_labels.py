@@ -1,6 +1,6 @@
 """Wrong labels, imbalanced and foreign pools: which objective is best, and do particles know how good they are?
 
-    python -m experiments.wrong_labels RESULTS.jsonl [--only PATTERN] [--seeds 5,6,7,8,9] [--minutes 60]
+    python experiments/wrong_labels.py RESULTS.jsonl [--only PATTERN] [--seeds 5,6,7,8,9] [--minutes 60]
 
 Each cell trains a recipe on few labels. Without folds, labels are ranked by the likelihood of particles that have
 learned them. Cells that RESULTS.jsonl already holds are skipped, so that the same command continues. `--table` prints
@@ -8,6 +8,8 @@ the tables of the file. Seeds from 10 on are for choosing settings, by the valid
 comparison. (Seeds 0 to 2 were looked at before the class shares of the adaptive method were separated from the labels.)
 """
 
+import argparse
+import json
 import math
 import re
 import statistics
@@ -16,6 +18,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,7 +28,6 @@ from sklearn import datasets
 from sklearn.metrics import roc_auc_score
 
 import refprior as rp
-from experiments.cells import EMBEDDINGS, Cell, Rows, main, spread
 from refprior.data import DataSet, Examples, FewLabels
 from refprior.posterior import label_posterior, predictive, score
 from refprior.views import default_views
@@ -34,6 +36,9 @@ try:  # AGPL, for this comparison only: pip install cleanlab
     from cleanlab.rank import get_label_quality_scores  # type: ignore[import-not-found, unused-ignore]
 except ImportError:
     get_label_quality_scores = None
+
+Cell = tuple[str, Callable[[int], dict[str, float]]]
+EMBEDDINGS = Path(__file__).parents[2] / "shared/data/cifar10_effnetlite0_pca128.npz"
 
 
 def vectors(
@@ -233,6 +238,15 @@ def tiers() -> Iterator[list[Cell]]:
 SHOWN = ("test", "test particle", "out of fold", "labels right", "AUROC", "AUROC cleanlab", "found", "error rate")
 
 
+def read(path: Path) -> dict[str, dict[int, dict[str, float]]]:
+    """Return the rows of the file by cell and seed."""
+    rows: dict[str, dict[int, dict[str, float]]] = defaultdict(dict)
+    for line in path.read_text().splitlines():
+        record = json.loads(line)
+        rows[record["cell"]][record["seed"]] = record
+    return rows
+
+
 def interval(values: list[float]) -> str:
     """Format the mean with the half-width of its 95 % t-interval."""
     if len(values) < 2:
@@ -241,7 +255,7 @@ def interval(values: list[float]) -> str:
     return f"{statistics.mean(values):.1f} ± {half:.1f}"
 
 
-def show_comparison(rows: Rows, seeds: set[int], part: str) -> None:
+def show_comparison(rows: dict[str, dict[int, dict[str, float]]], seeds: set[int], part: str) -> None:
     """Print each column of the comparison, with paired differences to the first method; (n) counts seeds below five."""
     ours = COMPARED[0]
     found: dict[str, dict[str, dict[int, dict[str, float]]]] = defaultdict(dict)
@@ -268,7 +282,10 @@ def show_comparison(rows: Rows, seeds: set[int], part: str) -> None:
             if method != ours and gap:
                 gaps[method].append(statistics.mean(gap))
             nll = [[r[f"{part} {name}"] for r in records.values()] for name in ("NLL", "NLL at 1")]
-            shown = "{:5.1f} ± {:3.1f}".format(*spread(values)) + ("" if len(values) >= 5 else f" ({len(values)})")
+            spread = statistics.stdev(values) if len(values) > 1 else 0
+            shown = f"{statistics.mean(values):5.1f} ± {spread:3.1f}" + (
+                "" if len(values) >= 5 else f" ({len(values)})"
+            )
             ahead = interval(gap) if method != ours and gap else ""
             losses = " ".join(f"{statistics.mean(values):.3f}" for values in nll)
             print(f"{column:36} {method:26} {shown:16} {ahead:14} {losses}")
@@ -276,7 +293,7 @@ def show_comparison(rows: Rows, seeds: set[int], part: str) -> None:
         print(f"{ours} - {method}, mean over {len(values)} columns: {interval(values)}")
 
 
-def show_out_of_fold(rows: Rows, seeds: set[int]) -> None:
+def show_out_of_fold(rows: dict[str, dict[int, dict[str, float]]], seeds: set[int]) -> None:
     """Print the error of the out-of-fold accuracy where no label is wrong."""
     print(
         "out of fold - test, points: mean and mean of absolute values, against the ensemble and a particle each; "
@@ -298,8 +315,9 @@ def show_out_of_fold(rows: Rows, seeds: set[int]) -> None:
         print(f"{'all':76} {len(every):3}", *(f"{statistics.mean(v):6.1f}" for v in zip(*every, strict=True)))
 
 
-def show(rows: Rows, seeds: set[int]) -> None:
+def show(path: Path, seeds: set[int]) -> None:
     """Print the comparison on the part of these seeds, all cells in percent, and the error out of fold."""
+    rows = read(path)
     show_comparison(rows, seeds, "validation" if min(seeds) >= 10 else "test")
     print()
     show_out_of_fold(rows, seeds)
@@ -308,9 +326,37 @@ def show(rows: Rows, seeds: set[int]) -> None:
         cells = []
         for column in SHOWN:
             values = [100 * r[column] for seed, r in records.items() if column in r and seed in seeds]
-            cells.append("{:7.1f} ± {:4.1f}".format(*spread(values)) if values else f"{'–':>14}")
+            spread = statistics.stdev(values) if len(values) > 1 else 0
+            cells.append(f"{statistics.mean(values):7.1f} ± {spread:4.1f}" if values else f"{'–':>14}")
         print(f"{name:76} {len(set(records) & seeds):5}", *cells)
 
 
+def main() -> None:
+    """Measure the missing cells, or print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("results", type=Path)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--seeds", default="5,6,7,8,9")
+    parser.add_argument("--minutes", type=float, default=60)
+    parser.add_argument("--table", action="store_true")
+    options = parser.parse_args()
+    seeds = list(map(int, options.seeds.split(",")))
+    if options.table:
+        show(options.results, set(seeds))
+        return
+    torch.set_num_threads(1)
+    written = read(options.results) if options.results.exists() else {}
+    end = time.monotonic() + 60 * options.minutes
+    for cells in tiers():
+        for seed in seeds:
+            for name, run in cells:
+                if seed in written.get(name, {}) or not re.search(options.only, name) or time.monotonic() > end:
+                    continue
+                row = run(seed)
+                written.setdefault(name, {})[seed] = row
+                with options.results.open("a") as file:
+                    print(json.dumps({"cell": name, "seed": seed, **row}), file=file)
+
+
 if __name__ == "__main__":
-    main(__doc__, tiers(), show, seeds="5,6,7,8,9")
+    main()
