@@ -260,7 +260,8 @@ def test_an_address_space_limit_is_respected(arguments: tuple[str, ...]) -> None
     out, error = (process := command(*arguments, limit="1500000")).communicate(timeout=60)
     assert process.returncode == 2
     assert out == ""
-    assert re.fullmatch(r"refprior: .* needs about [\d.]+ GB of memory, and .* are available: take fewer .*\n", error)
+    last = error.splitlines()[-1]  # a busy machine announces the search first
+    assert re.fullmatch(r"refprior: .* needs about [\d.]+ GB of memory, and .* are available: take fewer .*", last)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

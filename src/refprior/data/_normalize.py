@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from refprior._checks import number, one_of, whole_number
-from refprior.data._maps import Bins, Neighbors, Trees
+from refprior.data._maps import Bins, Neighbors, Trees, on_device
 from refprior.data._patches import patch_features
 
 _MAPS = {"bins": Bins, "trees": Trees, "neighbors": Neighbors}
@@ -94,11 +94,11 @@ class Normalizer:
             filters, offset, contrast = (x.to(inputs.device) for x in (self.filters, self.offset, self.contrast))
             values = patch_features(values, filters, offset, contrast, cells=math.isqrt(len(mean) // len(filters)))
         for feature in (self.bins, self.trees):
-            values = values if feature is None else feature(values)
+            values = values if feature is None else on_device(feature, values.device)(values)
         centered = values - mean
         if self.axes is not None:
             found = centered.flatten(1) @ self.axes.to(inputs.device)
-            return found if self.neighbors is None else self.neighbors(found)
+            return found if self.neighbors is None else on_device(self.neighbors, found.device)(found)
         return centered if self.std is None else centered / self.std.to(inputs.device)
 
     def state_dict(self) -> dict[str, Tensor]:
