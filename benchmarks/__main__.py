@@ -25,9 +25,9 @@ HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "benchmarks.md"
 HEADING = """# Benchmarks
 
-`make bench` prints all sections, `python -m benchmarks --only NAME` one of them, on an otherwise idle machine; `load` is the load
-of the minute before. One thread unless a command says otherwise. Goals were set before the measurement, and a missed goal is
-marked."""
+`make bench` prints all sections, `python -m benchmarks --only NAME` one of them, on an otherwise idle machine;
+`load` is the load of the minute before. One thread unless a command says otherwise. Goals were set before the
+measurement, and a missed goal is marked."""
 
 
 @dataclass(frozen=True)

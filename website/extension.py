@@ -102,7 +102,8 @@ class LinkNames(SphinxPostTransform):
             found = API.fullmatch(literal.astext())
             if not found or isinstance(literal.parent, nodes.reference | pending_xref | nodes.title):
                 continue
-            ours = re.compile(rf"refprior(\.[a-z_]+){{0,2}}{re.escape(found[1])}")  # `rp.train` is refprior.training.train
+            # `rp.train` is refprior.training.train
+            ours = re.compile(rf"refprior(\.[a-z_]+){{0,2}}{re.escape(found[1])}")
             names = (name for name in objects if ours.fullmatch(name))
             name = min(names, key=len, default=None)
             if name and objects[name].docname != self.env.docname:

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from refprior._kinds import noun
 from refprior._style import SOFT, styled
-from refprior.data import Answered, DataError, FewLabels
+from refprior.data import Answered, Columns, DataError, FewLabels, Task
 from refprior.data.files import look, read_images
 from refprior.data.sources import is_folder
 from refprior.labeling import Questions
@@ -150,14 +150,16 @@ def questions_figure(run: Run, questions: Questions, columns: int = 5) -> Figure
     for place, index in enumerate(chosen, start=1):
         axes = figure.add_subplot(lines, columns, place)
         draw_input(axes, pool_picture(run, index), run.task.features)
-        name = run.task.input_name(index)
+        name = pool_name(run, index)
         axes.set_title(plain(f"{place}. {name if len(name) <= _NAME else f'…{name[1 - _NAME :]}'}"), fontsize=8)
     return figure
 
 
-def pool_picture(run: Run, index: int) -> Tensor:
-    """Return an unlabeled input as people look at it: a photo of a folder from its file, else the input itself."""
+def pool_picture(run: Run, index: int) -> Tensor | str:
+    """Return an unlabeled input as people look at it: a text, a photo from its file, or else the input itself."""
     task, source = run.task, run.recipe.task
+    if _has_texts(task):
+        return task.names[index].partition(": ")[2]
     while isinstance(source, Answered):
         source = source.task
     place = source.data if isinstance(source, FewLabels) else None
@@ -172,16 +174,31 @@ def pool_picture(run: Run, index: int) -> Tensor:
     return task.unlabeled[index]
 
 
-def draw_input(axes: Axes, given: Tensor, features: Sequence[str] = ()) -> None:
-    """Draw an image, or write the first values of a vector with its feature names, or token ids."""
-    values = np.asarray(given.detach().cpu().double() if given.is_floating_point() else given.cpu())
+def pool_name(run: Run, index: int) -> str:
+    """Name an unlabeled input as `Task.input_name`, without its text."""
+    name = run.task.input_name(index)
+    return name.partition(": ")[0] if _has_texts(run.task) else name
+
+
+def _has_texts(task: Task) -> bool:
+    """Return whether the inputs were made of texts, which are in their names."""
+    return bool(task.names) and isinstance(task.preparation, Columns) and not task.features
+
+
+def draw_input(axes: Axes, given: Tensor | str, features: Sequence[str] = ()) -> None:
+    """Draw an image, or write a text, the first values of a vector with its feature names, or token ids."""
     axes.set(xticks=[], yticks=[])
     axes.spines[["top", "right"]].set_visible(True)  # a frame
-    if noun(values.shape) == "image":
-        axes.imshow(picture(values), cmap="gray", interpolation="nearest")
-        return
+    if isinstance(given, str):
+        lines = textwrap.wrap(given, _WIDTH, max_lines=_LINES, placeholder=" …")
+    else:
+        values = np.asarray(given.detach().cpu().double() if given.is_floating_point() else given.cpu())
+        if noun(values.shape) == "image":
+            axes.imshow(picture(values), cmap="gray", interpolation="nearest")
+            return
+        lines = _lines(values, features)
     axes.set(xlim=(0, 1), ylim=(0, 1))
-    text = "\n".join(_lines(values, features))
+    text = "\n".join(lines)
     axes.text(0.04, 0.96, plain(text), va="top", family="monospace", fontsize=6, linespacing=1.3)
 
 
