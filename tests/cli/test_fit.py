@@ -12,7 +12,7 @@ from PIL import Image
 
 import refprior as rp
 from refprior.data import FewLabels
-from refprior.estimators._classifier import classifier_recipe
+from refprior.estimators import classifier_recipes
 from refprior.report import pool_picture
 from tests.cli.running import refprior
 from tests.training.recipes import two_cues
@@ -110,10 +110,10 @@ def test_photographs_become_small_unless_a_size_is_given(tmp_path: Path) -> None
         for number in range(3):
             Image.new("RGB", (80, 60), color).save(tmp_path / "photos" / name / f"{number}.jpg")
     photos = FewLabels(str(tmp_path / "photos"), labels=None, test=0)
-    assert classifier_recipe(photos)[1].shape == (3, 32, 32)
-    assert classifier_recipe(replace(photos, size=(60, 80)))[1].shape == (3, 60, 80)
+    assert classifier_recipes(photos)[1].shape == (3, 32, 32)
+    assert classifier_recipes(replace(photos, size=(60, 80)))[1].shape == (3, 60, 80)
     Image.new("RGB", (20, 16), COLORS["blue"]).save(tmp_path / "photos/blue/0.jpg")
-    assert classifier_recipe(photos)[1].shape == (3, 16, 20)  # as the first
+    assert classifier_recipes(photos)[1].shape == (3, 16, 20)  # as the first
 
 
 def test_arrays(tmp_path: Path) -> None:

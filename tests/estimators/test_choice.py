@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sklearn.base import clone
 from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import KFold
 
 import refprior as rp
 from refprior.data import Joined
@@ -133,6 +136,25 @@ def test_conformal_sets_by_brute_force() -> None:
                 p = torch.stack([log_p[k, x, y].exp() for k in range(6) if held_out[k, i]]).mean()
                 smaller += int(1 - label[i].exp() < 1 - p)
             assert bool(found[x, y]) == (smaller < 0.8 * 26)
+
+
+def test_conformal_sets_are_those_of_mapie() -> None:
+    mapie = pytest.importorskip("mapie.classification")
+    known, new, folds = POOL[:99], REST[:200], KFold(5, shuffle=True, random_state=0)
+    model = LogisticRegression(max_iter=1000)
+    peer = mapie.CrossConformalClassifier(model, confidence_level=0.9, conformity_score="lac", cv=folds)
+    peer.fit_conformalize(X[known] / 16, TRUTH[known])
+    expected = peer.predict_set(X[new] / 16, agg_scores="crossval")[1][:, :, 0]
+
+    held_out, log_p, label = np.zeros((5, 99), bool), np.zeros((5, 200, 10)), np.zeros(99)
+    for fold, (learned, out) in enumerate(folds.split(known)):  # a particle is a model without one fold
+        fitted = clone(model).fit(X[known[learned]] / 16, TRUTH[known[learned]])
+        held_out[fold, out], log_p[fold] = True, fitted.predict_log_proba(X[new] / 16)
+        label[out] = fitted.predict_log_proba(X[known[out]] / 16)[np.arange(len(out)), TRUTH[known[out]]]
+    tensors = torch.from_numpy(log_p), torch.from_numpy(label), torch.from_numpy(held_out)
+    found = conformal_sets(*tensors, torch.zeros(5).double(), 0.9).numpy()
+    assert (found == expected).all()
+    assert 1 < found.sum(1).mean() < 5
 
 
 def test_prediction_sets_cover_and_grow_with_coverage(fitted: rp.ReferencePriorClassifier) -> None:

@@ -16,11 +16,16 @@ from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
 from refprior.data import Task
+from refprior.estimators._choice import Trial
 from refprior.posterior import OutOfFoldScores, score_out_of_fold
+from refprior.training import Predictor, Run
+from refprior.training.loop import evenly_spaced, held_out
 
 log = logging.getLogger("refprior")
 _FOLDS = 10  # of a baseline, at most: folds of the fit that are close together are left out together
 _LABELS = 1000  # of a baseline, at most
+_ROWS = 4000  # of the pool by which shares are estimated
+_SHOWN = 12  # classes whose shares are printed, at most
 _TREES = 50
 _LOST = 0.1  # share of its labels' share below which a class counts as lost
 _CERTAIN = 1e-9  # least probability of a baseline
@@ -84,7 +89,33 @@ class FitReport:
             low, high = found.accuracy_interval
             right = f"{100 * found.accuracy:.0f} % ({100 * low:.0f}–{100 * high:.0f})"
             lines.append(f"  {name}: {right}, NLL {found.negative_log_likelihood:.2f}")
+        if len(self.classes) <= _SHOWN:
+            shares = zip(self.classes, 100 * self.predicted_shares, 100 * self.label_shares, strict=True)
+            each = ", ".join(f"{name} {found:.0f} ({given:.0f})" for name, found, given in shares)
+            lines.append(f"predicted shares of the classes, and those of the labels, %: {each}")
         return "\n".join(lines)
+
+
+def fit_report(run: Run, predictor: Predictor, inputs: str, trials: Mapping[str, Trial]) -> FitReport:
+    """Score a fit and baselines of the same labels and folds, which are those of the trial if the run has none."""
+    some = evenly_spaced(run.task.unlabeled, _ROWS)
+    best = predictor.mix(torch.as_tensor(run.log_probabilities(some))).argmax(-1)
+    last = run.result.evaluation
+    folds, trial = held_out(run.recipe, run.task), trials.get(inputs)
+    scores = None if last is None else last.out_of_fold
+    if trial is not None and scores is None:
+        folds, scores = trial.held_out, trial.out_of_fold.scores
+    labels = run.task.labeled.labels.bincount(minlength=len(run.task.classes))
+    found = best.bincount(minlength=len(run.task.classes))
+    return FitReport(
+        inputs=inputs,
+        losses={name: trial.loss for name, trial in trials.items()},
+        scores=scores,
+        baselines={} if folds is None else baselines(run.task, folds),
+        classes=tuple(run.task.classes),
+        label_shares=(labels / labels.sum()).cpu().numpy(),
+        predicted_shares=(found / found.sum()).cpu().numpy(),
+    )
 
 
 def baselines(task: Task, held_out: Tensor) -> dict[str, OutOfFoldScores]:
