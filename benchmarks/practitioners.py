@@ -37,8 +37,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.semi_supervised import SelfTrainingClassifier
 
 import refprior as rp
-from refprior.data._encoders import MINILM, Encoder
 from refprior.data import default_encoder
+from refprior.data._encoders import MINILM, Encoder
 
 Predict = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]  # pool, labels (−1: none), test -> probabilities
 
@@ -269,7 +269,7 @@ def mixture(common: bool) -> Predict:
             size = share.sum(0) + 1e-9
             mean = share.T @ X / size[:, None]
             if step:
-                scatter = np.stack([(X.T * r) @ X - n * np.outer(m, m) for r, n, m in zip(share.T, size, mean)])
+                scatter = np.stack([(X.T * r) @ X for r in share.T]) - np.einsum("c,cd,ce->cde", size, mean, mean)
                 scatter = scatter.sum(0, keepdims=True) / size.sum() if common else scatter / size[:, None, None]
                 covariance = np.broadcast_to(0.9 * scatter + 0.1 * ridge, covariance.shape)
             share = np.where(known[:, None], fixed, _gaussian(X, mean, covariance))
@@ -281,7 +281,7 @@ def mixture(common: bool) -> Predict:
 def _gaussian(X: np.ndarray, mean: np.ndarray, covariance: np.ndarray) -> np.ndarray:
     """Return the probability of each Gaussian class: (n, D), (C, D), (C, D, D) -> (n, C)."""
     away = X[:, None] - mean
-    distance = np.stack([(a @ np.linalg.inv(c) * a).sum(1) for a, c in zip(away.swapaxes(0, 1), covariance)], axis=1)
+    distance = np.einsum("ncd,cde,nce->nc", away, np.linalg.inv(covariance), away, optimize=True)
     logits = -0.5 * (distance + np.linalg.slogdet(covariance)[1])
     p = np.exp(logits - logits.max(1, keepdims=True))
     return np.asarray(p / p.sum(1, keepdims=True))

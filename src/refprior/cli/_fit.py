@@ -122,13 +122,12 @@ def fit(
     classes = ([name, f"{count:,}"] for name, count in zip(task.classes, counts, strict=True))
     unlabeled = ["unlabeled", f"{len(task.unlabeled) - len(task.labeled):,}"]
     print_table([["class", "labeled"], *classes, unlabeled, _inputs(task)])
-    if (begun := None if fresh else _begun(folder, recipes)) is not None:
-        chosen, trials = begun, {}
-    elif _CUSTOM & {name.partition(".")[0] for name in set_ or {}}:
-        chosen, trials = next(iter(recipes)), {}
-    else:
+    begun = None if fresh else _begun(folder, recipes)
+    if begun is None and not _CUSTOM & {name.partition(".")[0] for name in set_ or {}}:
         with working("choosing the inputs"):
             chosen, trials = choose(recipes, task, device)
+    else:
+        chosen, trials = begun or next(iter(recipes)), {}
     with watching(f"fitting {data.name}", recipes[chosen].steps) as watch:
         run = train(recipes[chosen], folder, device=device, watch=watch, fresh=fresh)
     predictor = run.predictor()

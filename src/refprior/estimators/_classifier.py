@@ -23,8 +23,8 @@ from refprior.data import Columns, FewLabels, Identity, Normalizer, Standardize,
 from refprior.data.sources import is_folder
 from refprior.estimators._choice import Candidate, Trial, candidates, choose
 from refprior.estimators._preprocess import (
-    AsFitted,
     COMPONENTS,
+    AsFitted,
     Inputs,
     as_trained,
     batch_size,
@@ -61,7 +61,7 @@ from refprior.posterior import (
     find_rules,
 )
 from refprior.training import Optimizer, Predictor, Recipe, Run, train
-from refprior.training.loop import evenly_spaced, log_probabilities
+from refprior.training.loop import log_probabilities
 from refprior.views import View
 
 log = logging.getLogger("refprior")
