@@ -107,7 +107,8 @@ def test_the_report_compares_with_baselines(fitted: rp.ReferencePriorClassifier)
     assert report.scores == fitted.out_of_fold_.scores
     assert set(report.baselines) == {"logistic regression", "random forest"}
     assert all(0.5 < found.accuracy < 1 and found.labels == 60 for found in report.baselines.values())
-    assert f"inputs: {fitted.inputs_}" in str(report)
+    assert f"Inputs: {fitted.inputs_}, nats" in str(report)
+    assert "Predicted shares of the classes" in str(report)
     assert report.predicted_shares.sum() == pytest.approx(1)
     assert pickle.loads(pickle.dumps(fitted)).report_.losses == report.losses
 

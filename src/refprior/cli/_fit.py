@@ -94,7 +94,7 @@ def fit(
     labels alone, are scored by the same folds.
     """
     from refprior._progress import watching, working
-    from refprior.data import FewLabels
+    from refprior.data import FewLabels, duplicates
     from refprior.estimators import choose, classifier_recipes, fit_report
     from refprior.recipes import override
     from refprior.training import train
@@ -134,8 +134,13 @@ def fit(
     predictor.save(folder / MODEL)
     report = fit_report(run, predictor, chosen, trials)
     print(report)
+    if report.scores is not None and run.temperature != 1:
+        print(f"Temperature of the ensemble: {run.temperature:.2f}")
     report.warn()
     if run.task.test is not None:
+        copies = len({test for _, test in duplicates(run.task.unlabeled, run.task.test.inputs)})
+        if copies:
+            log.warning("%d of %d held-out inputs are among the training inputs too", copies, len(run.task.test))
         accuracy = run.evaluate().accuracy
         print(f"Accuracy {100 * accuracy:.1f} % on {len(run.task.test):,} held-out inputs.")
     print(f"Model: {folder / MODEL}")

@@ -80,19 +80,19 @@ class FitReport:
 
     def __str__(self) -> str:
         tried = ", ".join(f"{name} {loss:.2f}" for name, loss in sorted(self.losses.items(), key=lambda pair: pair[1]))
-        chosen = f"inputs: {self.inputs}" + (f", nats per left out label: {tried}" if tried else "")
-        lines = [
-            chosen,
-            str(self.scores) if self.scores else "not scored: out-of-fold scores need two labels per class",
-        ]
+        lines = [f"Inputs: {self.inputs}" + (f", nats per left out label: {tried}" if tried else "")]
+        if self.scores is None:
+            lines.append("Not scored: out-of-fold scores need two labels per class")
+        else:
+            lines.append(f"Out of fold with 95 % intervals{str(self.scores).removeprefix('out of fold')}")
         for name, found in self.baselines.items():
             low, high = found.accuracy_interval
             right = f"{100 * found.accuracy:.0f} % ({100 * low:.0f}–{100 * high:.0f})"
             lines.append(f"  {name}: {right}, NLL {found.negative_log_likelihood:.2f}")
         if len(self.classes) <= _SHOWN:
             shares = zip(self.classes, 100 * self.predicted_shares, 100 * self.label_shares, strict=True)
-            each = ", ".join(f"{name} {found:.0f} ({given:.0f})" for name, found, given in shares)
-            lines.append(f"predicted shares of the classes, and those of the labels, %: {each}")
+            each = ", ".join(f"{name} {found:.1f} ({given:.1f})" for name, found, given in shares)
+            lines.append(f"Predicted shares of the classes, and those of the labels, %: {each}")
         return "\n".join(lines)
 
 
