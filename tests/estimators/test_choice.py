@@ -59,6 +59,18 @@ def test_particles_of_a_trial_have_not_learned_the_labels_that_they_left_out() -
     assert np.abs(found[0].log_probabilities[0] - found[1].log_probabilities[0]).max() < 0.5
 
 
+@pytest.mark.parametrize("folds", ["off", "auto"])
+def test_a_label_does_not_reach_the_particles_that_left_it_out(folds: Any) -> None:
+    y, row = FEW[POOL].copy(), int(np.flatnonzero(FEW[POOL] >= 0)[0])
+    fitted = classifier(inputs="leaves", folds=folds)
+    before, after = [], []
+    for found in (before, after):
+        found += fitted.fit(X[POOL], y)._cross[1].out_of_fold.log_probabilities[0].tolist()
+        y[row] = (y[row] + 1) % 10
+    assert np.abs(np.exp(before) - np.exp(after)).max() < 0.2
+    assert np.argmax(after) != (TRUTH[POOL][row] + 1) % 10
+
+
 def test_a_choice_needs_labels_to_leave_out_and_default_parts(caplog: pytest.LogCaptureFixture) -> None:
     single = np.full(600, -1)
     single[[int(np.flatnonzero(TRUTH[POOL] == digit)[0]) for digit in range(10)]] = np.arange(10)
@@ -67,6 +79,10 @@ def test_a_choice_needs_labels_to_leave_out_and_default_parts(caplog: pytest.Log
         assert (found.inputs_, found.report_.losses, found.report_.scores) == ("components", {}, None)
         with pytest.raises(ValueError, match="predict_set needs out-of-fold scores"):
             found.predict_set(X[:3])
+    two = np.where(TRUTH[POOL] < 3, FEW[POOL], -1)
+    for digit in range(3):
+        two[np.flatnonzero(two == digit)[2:]] = -1
+    assert list(classifier(steps=2).fit(X[POOL], two).report_.losses) == ["components"]  # six labels, eight folds
     network = classifier(steps=2, network=rp.networks.MLP).fit(X[POOL], FEW[POOL])
     assert list(network.report_.losses) == ["components"]
 

@@ -21,7 +21,7 @@ from refprior._progress import watching
 from refprior._words import in_short
 from refprior.data import Columns, FewLabels, Identity, Normalizer, Standardize, Task, task_from_arrays
 from refprior.data.sources import is_folder
-from refprior.estimators._choice import Candidate, Trial, candidates, choose
+from refprior.estimators._choice import ENCODED, METHOD, Candidate, Trial, candidates, choose
 from refprior.estimators._preprocess import (
     COMPONENTS,
     AsFitted,
@@ -78,11 +78,8 @@ class Defaults(NamedTuple):
     learning_rate: float
 
 
-# Chosen on validation rows of four kinds of vectors, one setting for all of them: docs/embeddings.md.
-METHOD = ReferencePrior(alpha=0.4, gamma=1.0, threshold=0.8, balance=1.0)
 FEW_LABELS = 300  # largest number for which typical rows are suggested
 RULE_ROWS = 4000  # rows by which rules are found
-ENCODED = 64  # components of photos and texts, of which a pool is often small: more of them are noise
 _SIDE = 32  # pixels to which larger images of a folder are resized by default
 VECTORS = Defaults(METHOD, 32, 300, 64, 256, 0.03)
 IMAGES = Defaults(ReferencePrior(), 4, 1000, 32, 128, 0.01)
