@@ -28,7 +28,7 @@ from refprior.training.loop import evenly_spaced, why_no_folds
 from refprior.views import Corrupt, Noise, View
 
 # Chosen on validation rows of four kinds of vectors, one setting for all of them: docs/embeddings.md.
-METHOD = ReferencePrior(alpha=0.4, gamma=1.0, threshold=0.8, balance=1.0)
+METHOD: ReferencePrior = ReferencePrior(alpha=0.4, gamma=1.0, threshold=0.8, balance=1.0)
 PILOT = 4  # a candidate is tried for a quarter of the steps
 FOLDS = 8
 ENCODED = 64  # components of photos and texts, of which a pool is often small

@@ -101,10 +101,9 @@ def fit_report(run: Run, predictor: Predictor, inputs: str, trials: Mapping[str,
     some = evenly_spaced(run.task.unlabeled, _ROWS)
     best = predictor.mix(torch.as_tensor(run.log_probabilities(some))).argmax(-1)
     trial, last = trials.get(inputs), run.result.evaluation
+    folds, scores = held_out(run.recipe, run.task), None if last is None else last.out_of_fold
     if trial is not None:  # whose particles learn less from each other than those of the run
         folds, scores = trial.held_out, trial.out_of_fold.scores
-    else:
-        folds, scores = held_out(run.recipe, run.task), None if last is None else last.out_of_fold
     labels = run.task.labeled.labels.bincount(minlength=len(run.task.classes))
     found = best.bincount(minlength=len(run.task.classes))
     return FitReport(
