@@ -73,8 +73,8 @@ for row, chosen, title in (
 plt.show()
 
 # %% [markdown]
-# Digits are no photographs, and with eight labels per class logistic regression on the same features is two points better
-# here. On three classes of CIFAR-10 it is the other way round in each of five draws:
+# Digits are no photographs, and 100 test images cannot tell the two apart. On three classes of CIFAR-10 the reference prior
+# has 95.8 to 97.3 % in five draws, logistic regression on the same features 95.3 to 96.8 %:
 # [Photos](../embeddings.md#from-the-command-line).
 #
 # On the command line: `refprior fit scans/ --out runs/scans` and `refprior predict runs/scans/model new/` do all of this, and the
