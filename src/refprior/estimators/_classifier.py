@@ -21,14 +21,14 @@ from refprior._progress import watching
 from refprior._words import in_short
 from refprior.data import Columns, FewLabels, Identity, Normalizer, Standardize, Task, task_from_arrays
 from refprior.data.sources import is_folder
-from refprior.estimators._choice import Candidate, Trial, candidates, try_candidates
+from refprior.estimators._choice import ENCODED, METHOD, Candidate, Trial, candidates, choose
 from refprior.estimators._preprocess import (
+    COMPONENTS,
     AsFitted,
     Inputs,
     as_trained,
     batch_size,
     checked,
-    components,
     digests,
     encoded,
     labels_of,
@@ -39,7 +39,7 @@ from refprior.estimators._preprocess import (
     spaces,
     suitable_views,
 )
-from refprior.estimators._report import FitReport, baselines
+from refprior.estimators._report import FitReport, fit_report
 from refprior.labeling import (
     SETTLED,
     About,
@@ -61,7 +61,7 @@ from refprior.posterior import (
     find_rules,
 )
 from refprior.training import Optimizer, Predictor, Recipe, Run, train
-from refprior.training.loop import evenly_spaced, log_probabilities
+from refprior.training.loop import log_probabilities
 from refprior.views import View
 
 log = logging.getLogger("refprior")
@@ -78,11 +78,8 @@ class Defaults(NamedTuple):
     learning_rate: float
 
 
-# Chosen on validation rows of four kinds of vectors, one setting for all of them: docs/embeddings.md.
-METHOD = ReferencePrior(alpha=0.4, gamma=1.0, threshold=0.8, balance=1.0)
 FEW_LABELS = 300  # largest number for which typical rows are suggested
 RULE_ROWS = 4000  # rows by which rules are found
-ENCODED = 64  # components of photos and texts, of which a pool is often small: more of them are noise
 _SIDE = 32  # pixels to which larger images of a folder are resized by default
 VECTORS = Defaults(METHOD, 32, 300, 64, 256, 0.03)
 IMAGES = Defaults(ReferencePrior(), 4, 1000, 32, 128, 0.01)
@@ -261,14 +258,15 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             self.__dict__.pop(name, None)  # of an earlier fit
         if trial is not None:
             self.out_of_fold_: OutOfFold = trial.out_of_fold
-            self._cross = replace(self.predictor_, particles=trial.particles), trial
+            self._cross = replace(plan.deployed(run, trial.normalizer), particles=trial.particles), trial
         if run.result.evaluation is not None and run.result.evaluation.out_of_fold is not None:
             self.out_of_fold_ = run.out_of_fold()
             given = self.classes_[self.out_of_fold_.labels]
             suggested = self.classes_[self.out_of_fold_.log_probabilities.argmax(-1)]
             quality = replace(run.label_quality(), given=given, suggested=suggested, index=plan.rows)
             self.label_quality_: LabelQuality = quality
-        self.report_: FitReport = self._report(run, plan.trials)
+        self.report_: FitReport = fit_report(run, self.predictor_, plan.name, plan.trials)
+        self.report_.warn()
         if self.verbose:
             print(self.report_)
         return self
@@ -612,8 +610,7 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         elif self.warm_start or any(part is not None for part in (self.method, self.network, self.views)):
             choices = {"components": choices["components"]}
         recipes = {name: self._recipe_for(task, one, seed) for name, one in choices.items()}
-        trials = {} if self.warm_start else try_candidates(recipes, task, self.device)
-        name = min(trials, key=lambda name: trials[name].loss) if trials else next(iter(recipes))
+        name, trials = (next(iter(recipes)), {}) if self.warm_start else choose(recipes, task, self.device)
         recipe = recipes[name]
         if start is not None:
             recipe = replace(recipe, start=start.recipe)
@@ -666,23 +663,6 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             seed=seed,
         )
 
-    def _report(self, run: Run, trials: dict[str, Trial]) -> FitReport:
-        """Score the fit and baselines of the same labels and folds, and warn of classes that are lost."""
-        some = evenly_spaced(run.task.unlabeled, RULE_ROWS)
-        best = self.predictor_.mix(torch.as_tensor(run.log_probabilities(some))).argmax(-1).cpu().numpy()
-        trial, unseen = trials.get(self.inputs_), getattr(self, "out_of_fold_", None)
-        report = FitReport(
-            inputs=self.inputs_,
-            losses={name: trial.loss for name, trial in trials.items()},
-            scores=None if unseen is None else unseen.scores,
-            baselines={} if trial is None else baselines(run.task, trial.held_out),
-            classes=tuple(run.task.classes),
-            label_shares=shares_of(run.task),
-            predicted_shares=np.bincount(best, minlength=len(self.classes_)) / len(best),
-        )
-        report.warn()
-        return report
-
     def _before(self, shape: tuple[int, ...], features: tuple[str, ...], classes: np.ndarray) -> Run | None:
         """Return the previous run, if it had the same features and classes."""
         there = (self.predictor_.shape, self.predictor_.features, self.classes_.tolist())
@@ -722,9 +702,9 @@ class _Plan(NamedTuple):
     labeled: Tensor | None  # (b,) fingerprints of the labeled rows of X, if the run saw their projection
     preparation: Columns | None  # of a data frame with columns that are no numbers
 
-    def deployed(self, run: Run) -> Predictor:
-        """Return the predictor of a run, for rows of X."""
-        found = replace(run.predictor(), log_prior_ratio=self.log_ratio)
+    def deployed(self, run: Run, normalizer: Normalizer | None = None) -> Predictor:
+        """Return the predictor of a run, for rows of X, with another normalizer if given."""
+        found = replace(run.predictor(), log_prior_ratio=self.log_ratio, normalizer=normalizer or run.normalizer)
         if self.projection is not None:
             found = replace(found, normalizer=self.projection, shape=self.shape, labeled=self.labeled)
         return replace(found, features=self.features, preparation=self.preparation)
@@ -764,8 +744,8 @@ def _no_data() -> Task:
     raise ValueError("the training data are not stored with the estimator")
 
 
-def classifier_recipe(data: FewLabels, *, seed: int = 0) -> tuple[Recipe, Task]:
-    """Return the recipe of `ReferencePriorClassifier` for a file or folder, and its task.
+def classifier_recipes(data: FewLabels, inputs: str | None = None, *, seed: int = 0) -> tuple[dict[str, Recipe], Task]:
+    """Return the recipes that `ReferencePriorClassifier` chooses from for a file or folder, by inputs, and the task.
 
     All inputs, labeled or not, form the pool. The features of a table are standardized, because they have different
     units. Large photographs of a folder are resized to 32 pixels unless a size is given: training on all of their
@@ -779,10 +759,13 @@ def classifier_recipe(data: FewLabels, *, seed: int = 0) -> tuple[Recipe, Task]:
         raise ValueError(
             f"{task.name} has only one class, {task.classes[0]!r}: a classifier needs at least two classes"
         )
-    inputs: Inputs = Standardize()
+    choices = {"given": Candidate(Standardize(), views=None)}
     if len(task.shape) == 1:
-        inputs = replace(components(task.shape), standardize=bool(task.features))
-        if task.preparation is not None and not task.features:  # photos or texts
-            inputs = replace(inputs, count=min(ENCODED, inputs.count))
-    recipe = ReferencePriorClassifier(folds="auto")._recipe_for(task, Candidate(inputs, views=None), seed)
-    return replace(recipe, task=data), task
+        encoded = task.preparation is not None and not task.features  # photos or texts
+        most = ENCODED if encoded else COMPONENTS
+        choices = candidates(len(task.unlabeled), task.shape, standardize=bool(task.features), most=most)
+    if inputs is not None:
+        one_of("inputs", inputs, choices)
+        choices = {inputs: choices[inputs]}
+    found = ReferencePriorClassifier(folds="auto")
+    return {name: replace(found._recipe_for(task, one, seed), task=data) for name, one in choices.items()}, task

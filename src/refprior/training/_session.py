@@ -244,11 +244,13 @@ def _train_in_memory(
     return Trained(task, state, history)
 
 
-def try_out(recipe: Recipe, task: Task, device: torch.device | str = "cpu") -> tuple[Particles, OutOfFold, Tensor]:
+def try_out(
+    recipe: Recipe, task: Task, device: torch.device | str = "cpu"
+) -> tuple[Particles, Normalizer, OutOfFold, Tensor]:
     """Train with folds, in memory and without warnings.
 
-    Return the moving average, the predictions of each label by the particles that have not learned it, and which labels
-    each particle left out (K, n).
+    Return the moving average, the fitted inputs, the predictions of each label by the particles that have not learned
+    it, and which labels each particle left out (K, n).
     """
     place = usable_device(device)
     with own_randomness(recipe.seed + 3, place):
@@ -259,7 +261,7 @@ def try_out(recipe: Recipe, task: Task, device: torch.device | str = "cpu") -> t
         found, out = predict_out_of_fold(recipe, task, state.normalizer, state.teacher), held_out(recipe, task)
     assert found is not None
     assert out is not None
-    return state.teacher, found, out
+    return state.teacher, state.normalizer, found, out
 
 
 def _read_task(recipe: Recipe, device: torch.device, mesh: Mesh) -> Task:
