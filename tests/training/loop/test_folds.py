@@ -301,3 +301,18 @@ def test_doubt_needs_folds() -> None:
     recipe = perceptron(task=one_label_of_a_class, folds="auto", doubt_labels=True, steps=2)
     assert begin(recipe, recipe.read_task(), CPU).trust is None
     assert rp.recipes.named("digits_ssl", {"folds": "auto", "doubt_labels": "true"}).recipe.doubt_labels is True
+
+
+def test_labeled_inputs_of_the_pool_are_not_drawn_with_folds() -> None:
+    recipe = perceptron(particles=4, folds="auto")
+    task = recipe.read_task()
+    both = replace(task, unlabeled=torch.cat([task.labeled.inputs, task.unlabeled[:60]]), names=())
+    known, recipe = len(task.labeled), replace(recipe, unlabeled_batch=32)
+
+    def drawn(recipe: Recipe, task: Task) -> set[int]:
+        state = begin(recipe, task, CPU)
+        return {int(i) for _ in range(40) for i in draw(recipe, task, state).index.flatten()}
+
+    assert drawn(recipe, both) == set(range(known, known + 60))
+    assert min(drawn(replace(recipe, folds="off"), both)) < known
+    assert drawn(recipe, replace(task, unlabeled=task.labeled.inputs, names=())) == set(range(known))

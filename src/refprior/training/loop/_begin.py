@@ -19,7 +19,7 @@ from refprior.data import Normalizer, Task, fingerprints
 from refprior.information import check_labelings
 from refprior.particles import Execution, NotLogitsError, Particles, output_layer
 from refprior.training.loop._draw import Sampler, Stream, part_sizes
-from refprior.training.loop._folds import first_trust, label_weights, why_no_folds
+from refprior.training.loop._folds import first_trust, label_weights, unlabeled_positions, why_no_folds
 from refprior.training.recipe import Recipe
 
 Precision = Literal["float32", "tf32", "bfloat16", "float16"]
@@ -72,14 +72,18 @@ def begin(
     check_network(recipe, particles, normalizer, task)
     check_activations(recipe, particles, normalizer(_two_inputs(task)))
     batches = torch.Generator().manual_seed(recipe.seed + 1)
+    sizes, positions = part_sizes(recipe.method.needs, task), unlabeled_positions(recipe, task)
+    if positions is not None and "unlabeled" in sizes:
+        sizes["unlabeled"] = len(positions)
     sampler = Sampler(
         streams={
             name: Stream(size, batches, copies=recipe.labeled_copies if name == "labeled" else 1)
-            for name, size in part_sizes(recipe.method.needs, task).items()
+            for name, size in sizes.items()
         },
         generator=torch.Generator(device).manual_seed(recipe.seed + 2),
         weak=deepcopy(recipe.weak),
         strong=deepcopy(recipe.strong),
+        positions=positions,
     )
     teacher = deepcopy(particles).requires_grad_(False).eval()
     optimizer, weights = recipe.optimizer.build(particles), label_weights(recipe, task)
