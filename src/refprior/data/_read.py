@@ -244,8 +244,10 @@ def read_rows(
         values = cut(slice(None))
         known = labels != NO_LABEL
         data = held_out(Path(path).stem, classes, (values[known], labels[known]), test or 0, kind="vectors")
+        train = np.flatnonzero(known)[divided(labels[known], test or 0)[0]]
         return replace(
             data,
+            names=tuple(f"row {row}" for row in (*train, *np.flatnonzero(~known))),
             unlabeled=_unlabeled("unlabeled", values[~known]),
             features=() if text else columns.features,
             integer_labels=table.values[target].dtype != object,

@@ -224,8 +224,8 @@ class Task:
         Labeled inputs of another task to transfer from. See `with_source`.
     source_classes : tuple of str
         Names of the source's classes.
-    names : tuple of str
-        Names of the unlabeled inputs, such as files.
+    names, labeled_names : tuple of str
+        Names of the unlabeled and of the labeled inputs, such as files or rows of a table.
     features : tuple of str
         Names of the columns of a table.
     kind : {"digits", "photos", "objects", "vectors", "tokens"}, optional
@@ -262,6 +262,7 @@ class Task:
     source: Examples | None = None
     source_classes: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
+    labeled_names: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
     kind: Kind | None = None
     integer_labels: bool = False
@@ -285,8 +286,12 @@ class Task:
             raise ValueError(f"need a label of each class, missing {sorted(missing)} of {len(self.classes)}")
         if len(self.unlabeled):
             self._check_inputs("unlabeled", self.unlabeled)
-        if self.names and len(self.names) != len(self.unlabeled):
-            raise ValueError(f"{len(self.names)} names for {len(self.unlabeled)} unlabeled inputs")
+        for name, names, inputs in (
+            ("unlabeled", self.names, self.unlabeled),
+            ("labeled", self.labeled_names, self.labeled.inputs),
+        ):
+            if names and len(names) != len(inputs):
+                raise ValueError(f"{len(names)} names for {len(inputs)} {name} inputs")
         if self.features and self.shape != (len(self.features),):
             raise ValueError(f"{len(self.features)} names of features for inputs of {self.shape}")
 

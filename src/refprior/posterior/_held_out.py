@@ -173,6 +173,8 @@ class LabelQuality:
         Position of each labeled input, (n,): in the labeled part of the task, or rows of X.
     error_rate : float
         The estimate of ε. Mistakes of confident particles count as wrong labels.
+    names : tuple of str
+        Names of the labeled inputs, such as files or rows of a table, if they have any.
     """
 
     right: np.ndarray = field(repr=False)
@@ -180,6 +182,7 @@ class LabelQuality:
     suggested: np.ndarray = field(repr=False)
     index: np.ndarray = field(repr=False)
     error_rate: float
+    names: tuple[str, ...] = field(default=(), repr=False)
 
     @property
     def order(self) -> np.ndarray:
@@ -188,7 +191,8 @@ class LabelQuality:
 
     def __repr__(self) -> str:
         first = [i for i in self.order[:_SHOWN] if self.right[i] < 0.5]
-        found = (f"{self.index[i]} ({self.given[i]}, not {self.suggested[i]}?)" for i in first)
+        names = self.names or self.index
+        found = (f"{names[i]} ({self.given[i]}, not {self.suggested[i]}?)" for i in first)
         check = f"; check first: {', '.join(found)}" if first else ""
         return f"{len(self.right)} labels, about {100 * self.error_rate:.0f} % wrong{check}"
 
