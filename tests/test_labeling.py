@@ -137,7 +137,7 @@ def test_questions_of_another_run_are_rejected(run: Run) -> None:
         classifier(run, Questions((1,), (7,)))
     with pytest.raises(ValueError, match=r"100000 does not fit .* questions of another run"):
         suggest(run, 2, Questions((100_000,), (0,)))
-    with pytest.raises(ValueError, match="0 does not fit .* 0 labels and 3 classes"):
+    with pytest.raises(ValueError, match=r"0 does not fit .* 0 labels and 3 classes"):
         continuation(run, Questions(checked=((0, 0),)))
 
 

@@ -199,7 +199,7 @@ def test_a_run_with_one_rule_has_no_cards(browser: Browser, served: Served, run:
 
 
 def test_doubtful_labels_are_corrected_by_one_key(browser: Browser, tmp_path: Path) -> None:
-    settings = {"steps": 60, "folds": "auto", "task.label_noise": 0.2, "labels": 50}
+    settings = {"steps": 100, "method": "Supervised", "folds": "auto", "task.label_noise": 0.2, "labels": 50}
     train(named("digits_ssl", settings, seed=0).recipe, tmp_path / "run")
     quality = load(tmp_path / "run").label_quality()
     first, second, third = quality.order[:3].tolist()

@@ -197,7 +197,8 @@ def _continue(folder: Path, train: Path, out: Path | None, settings: dict[str, s
     header = read_header(folder)
     before = header.origin or Origin(str(header.recipe["method"].get("type", "own")).rpartition(".")[2] + "()")
     corrected = len(labeling.corrections(run, questions))
-    more = f"{len(questions.answers)} more" + (f" and {corrected} corrected" if corrected else "")
+    counts = {"more": len(questions.answers), "corrected": corrected}
+    more = " and ".join(f"{count} {word}" for word, count in counts.items() if count)
     answered = {"answers": f"<{more}, after {folder}>"}  # no command reproduces them
     origin = replace(before, settings={**before.settings, **answered, **settings})
     try:
