@@ -15,9 +15,10 @@ import re
 import statistics
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import fields, replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +114,7 @@ SHOWN = {  # names of classes
     "reference prior": "ReferencePrior",
     "FreeMatch": "FreeMatch",
     "SoftMatch": "SoftMatch",
+    "adaptive with count 0.5": "AdaptiveReferencePrior(count=0.5)",
 }
 COLUMNS: dict[str, tuple[dict[str, Any], int]] = {  # what is changed, and the number of labels
     "0 % wrong": ({}, 50),
@@ -200,7 +202,9 @@ def measure(recipe: rp.Recipe) -> dict[str, float]:
 
 
 OURS = "adaptive reference prior"
+EARLIER = "adaptive with count 0.5"  # the default before seeds from 10 on chose another
 COMPARED = (OURS, "FreeMatch", "SoftMatch", "reference prior")
+VARIANTS = [name for name in METHODS if name.startswith("adaptive") and name != OURS]
 TABLES = ("iris", "wine", "breast cancer")
 Rows = dict[str, dict[int, dict[str, float]]]  # by cell and seed
 
@@ -251,12 +255,11 @@ def tiers() -> Iterator[list[Cell]]:
                 yield [cell(data, column, method) for method in COMPARED]
     for data in ("mnist", "digits"):
         for column in (wrong, clean, "40 % wrong"):
-            for method in METHODS:
+            for method in (name for name in METHODS if name not in VARIANTS):
                 yield [cell(data, column, method, folds, 100, doubt=False) for folds in (4, "off")]
                 yield [cell(data, column, method, labels=100)]
-    variants = [name for name in METHODS if name.startswith("adaptive") and name != OURS]
     for column in (wrong, "imbalance 100", "half foreign"):
-        yield [cell(data, column, method) for data in cheap for method in variants]
+        yield [cell(data, column, method) for data in cheap for method in VARIANTS]
 
 
 def read(path: Path) -> Rows:
@@ -281,7 +284,30 @@ def spread(values: list[float], digits: int = 1) -> str:
 
 def gap(values: list[float]) -> str:
     """Format a mean difference with its 95 % interval."""
-    return f"{statistics.mean(values):+.1f} ± {half_width(values):.1f}".replace("-", "−")
+    half = f" ± {half_width(values):.1f}" if len(values) > 1 else ""
+    return f"{statistics.mean(values):+.1f}{half}".replace("-", "−")
+
+
+def selection(rows: Rows) -> Iterator[list[str]]:
+    """Yield how many points variants are ahead on the validation part, on seeds from 10 on, which chose settings."""
+    others = [*VARIANTS, "FreeMatch"]
+    yield ["", *(f"`{_changes(name)}`" for name in VARIANTS), "`FreeMatch`"]
+    for where in compared_columns():
+        cells, mine = [], rows.get(name_of(*where, OURS), {})
+        for method in others:
+            other = rows.get(name_of(*where, method), {})
+            gaps = [100 * (other[s]["validation"] - mine[s]["validation"]) for s in other if s >= 10 and s in mine]
+            cells.append(f"{gap(gaps)} ({len(gaps)})" if gaps else "–")
+        if set(cells) != {"–"}:
+            yield [f"{where[0]}, {where[1]}", *cells]
+
+
+def _changes(name: str) -> str:
+    """Return the settings of a variant that are not the defaults."""
+    method = METHODS[name]
+    assert method is not None
+    given = {field.name: (getattr(method, field.name), field.default) for field in fields(method)}
+    return ", ".join(f"{name}={value!r}" for name, (value, default) in given.items() if value != default)
 
 
 class Page:
@@ -309,7 +335,7 @@ class Page:
 
     def accuracies(self) -> Iterator[list[str]]:
         """Yield accuracies, and in parentheses how far the adaptive reference prior is ahead."""
-        yield ["", *(f"`{SHOWN[method]}`" for method in COMPARED), "`FreeMatch`, no folds"]
+        yield ["", *(f"`{SHOWN[method]}`" for method in COMPARED), f"`{SHOWN[EARLIER]}`", "`FreeMatch`, no folds"]
         for where in compared_columns():
             found = [self.values(name_of(*where, method), self.part) for method in COMPARED]
             best = max((statistics.mean(values) for values in found if values), default=0)
@@ -321,9 +347,11 @@ class Page:
                 )
                 bold = f"**{text}**" if values and statistics.mean(values) == best and any(found[1:]) else text
                 cells.append(f"{bold} ({gap(ahead)})" if ahead else bold)
-            plain = self.values(name_of(*where, "FreeMatch", "off"), self.part)
-            if any(found) or plain:
-                yield [f"{where[0]}, {where[1]}", *cells, spread(plain) if plain else "–"]
+            others = [name_of(*where, EARLIER), name_of(*where, "FreeMatch", "off")]
+            found += [self.values(name, self.part) for name in others]
+            if any(found):
+                rest = [spread(values) if values else "–" for values in found[len(COMPARED) :]]
+                yield [f"{where[0]}, {where[1]}", *cells, *rest]
 
     def losses(self) -> Iterator[list[str]]:
         """Yield negative log-likelihoods at the temperature of each run, and at 1 for the adaptive reference prior."""
@@ -339,7 +367,7 @@ class Page:
         yield ["", "method", "AUROC", "`cleanlab`", "difference", "wrong labels among the first", "estimated ε"]
         noisy = [(data, column, 0) for data, column in compared_columns() if " wrong" in column]
         for data, column, labels in [*noisy, ("mnist", "20 % wrong", 100)]:
-            for method in COMPARED[:3]:
+            for method in (*COMPARED[:3], EARLIER):
                 name = name_of(data, column, method, labels=labels)
                 mine, peer = self.values(name, "AUROC"), self.values(name, "AUROC cleanlab")
                 if mine and peer:
@@ -350,69 +378,69 @@ class Page:
 
     def out_of_fold(self) -> Iterator[list[str]]:
         """Yield the error of the accuracy out of fold with right labels, in points."""
-        yield ["", "out of fold", "test", "difference", "absolute value", "intervals that hold it"]
-        for data in (*TABLES, "digits", "embeddings", "mnist", "fashion", "patches"):
-            name = name_of(data, "0 % wrong", OURS)
+        yield ["", "method", "out of fold", "test", "difference", "absolute value", "intervals that hold it"]
+        data_sets = (*TABLES, "digits", "embeddings", "mnist", "fashion", "patches")
+        for data, method in product(data_sets, (OURS, EARLIER)):
+            name = name_of(data, "0 % wrong", method)
             if known := self.values(name, "out of fold"):
                 test, low, high = (self.values(name, key) for key in (self.part, "low", "high"))
                 gaps = [a - b for a, b in zip(known, test, strict=True)]
                 held = sum(a <= b <= c for a, b, c in zip(low, test, high, strict=True))
                 size = f"{statistics.mean(map(abs, gaps)):.1f}"
-                yield [data, spread(known), spread(test), gap(gaps), size, f"{held} of {len(gaps)}"]
+                held_by = f"{held} of {len(gaps)}"
+                yield [data, f"`{SHOWN[method]}`", spread(known), spread(test), gap(gaps), size, held_by]
 
     def goals(self) -> Iterator[list[str]]:
-        """Yield each goal with what was measured."""
+        """Yield each goal with what was measured, and whether it is met."""
         yield ["goal", "measured", ""]
         columns, total = self.compared(), len(compared_columns())
-        partly = f"{len(columns)} of {total} columns finished"
+        so_far = "" if len(columns) == total else f" so far, {len(columns)} of {total} columns finished"
+        for goal, text, met in self._over_columns(columns):
+            yield [goal, text, ("met" if met else "missed") + so_far] if columns else [goal, "unfinished", ""]
+        wrong, clean = "20 % wrong", "0 % wrong"
+        names = [name_of(data, clean, OURS) for data in RECIPES]
+        kinds = [self.values(name, "out of fold") for name in names], [self.values(name, self.part) for name in names]
+        known, test = ([value for values in kind for value in values] for kind in kinds)
+        errors = [a - b for a, b in zip(known, test, strict=True)]
+        many = sum(map(bool, kinds[0]))
+        single = {  # values, and the least mean
+            "20 % wrong labels: at least 91 % on digits": (self.values(name_of("digits", wrong, OURS), self.part), 91),
+            "20 % wrong labels: at least 92 % on mnist": (self.values(name_of("mnist", wrong, OURS), self.part), 92),
+            "AUROC of at least 95 % on mnist with 100 labels, 20 % wrong": (
+                self.values(name_of("mnist", wrong, OURS, labels=100), "AUROC"),
+                95,
+            ),
+        }
+        for goal, (values, least) in single.items():
+            met = "met" if values and statistics.mean(values) >= least else "missed" if values else ""
+            yield [goal, f"{spread(values)} %" if values else "unfinished", met]
+        goal = "accuracy out of fold within 3 points of the test accuracy on average"
+        if not errors:
+            yield [goal, "unfinished", ""]
+            return
+        text = f"{gap(errors)} points; {statistics.mean(map(abs, errors)):.1f} for a single fit; {many} data sets"
+        met = "met" if abs(statistics.mean(errors)) <= 3 else "missed"
+        yield [goal, text, met + ("" if many == len(RECIPES) else f" so far, {many} of {len(RECIPES)} data sets")]
+
+    def _over_columns(self, columns: list[tuple[str, str]]) -> Iterator[tuple[str, str, bool]]:
+        """Yield the goals that are about all columns."""
         ahead = {m: [statistics.mean(self.differences(*where, m)) for where in columns] for m in COMPARED[1:]}
-        if len(columns) > 1:
-            first = all(statistics.mean(gaps) > half_width(gaps) for gaps in ahead.values())
-            text = ", ".join(f"{gap(gaps)} to `{SHOWN[m]}`" for m, gaps in ahead.items())
-            yield [
-                "first in the mean over all columns by more than the paired spread",
-                text,
-                verdict(first, columns, total),
-            ]
-        behind = {where: min(statistics.mean(self.differences(*where, m)) for m in COMPARED[1:]) for where in columns}
-        if behind:
-            worst, points = min(behind.items(), key=lambda item: item[1])
-            many = sum(value < -0.3 for value in behind.values())
-            text = f"more than that in {many} of {len(columns)} columns; {-points:.1f} in {worst[0]}, {worst[1]}"
-            yield ["at most 0.3 points below the best method in any column", text, verdict(not many, columns, total)]
-        for data, goal in (("digits", 91), ("mnist", 92)):
-            found = self.values(name_of(data, "20 % wrong", OURS), self.part)
-            text = f"{spread(found)} %" if found else "unfinished"
-            met = verdict(statistics.mean(found) >= goal) if found else ""
-            yield [f"20 % wrong labels: at least {goal} % on {data}", text, met]
-        found = self.values(name_of("mnist", "20 % wrong", OURS, labels=100), "AUROC")
-        met = verdict(statistics.mean(found) >= 95) if found else ""
-        text = f"{spread(found)} %" if found else "unfinished"
-        yield ["AUROC of at least 95 % on mnist with 100 labels, 20 % wrong", text, met]
-        errors = []
-        for data in RECIPES:
-            known, test = (self.values(name_of(data, "0 % wrong", OURS), key) for key in ("out of fold", self.part))
-            if known:
-                errors.append([a - b for a, b in zip(known, test, strict=True)])
-        if errors:
-            flat = [value for gaps in errors for value in gaps]
-            text = (
-                f"{gap(flat)} points on {len(errors)} data sets; {statistics.mean(map(abs, flat)):.1f} for a single fit"
-            )
-            met = verdict(abs(statistics.mean(flat)) <= 3)
-            yield ["accuracy out of fold within 3 points of the test accuracy on average", text, met]
+        yield (
+            "first in the mean over all columns by more than the paired spread",
+            ", ".join(f"{gap(gaps)} to `{SHOWN[m]}`" for m, gaps in ahead.items() if gaps),
+            all(len(gaps) > 1 and statistics.mean(gaps) > half_width(gaps) for gaps in ahead.values()),
+        )
+        worst = [min(points) for points in zip(*ahead.values(), strict=True)]  # to the best method of each column
+        yield (
+            "at most 0.3 points below the best method in any column",
+            f"below that in {sum(points < -0.3 for points in worst)}, by {gap([min(worst, default=0)])} at most",
+            all(points >= -0.3 for points in worst),
+        )
         best = sum(
             min(COMPARED, key=lambda m: statistics.mean(self.values(name_of(*where, m), f"{self.part} NLL", 1))) == OURS
             for where in columns
         )
-        text = f"best in {best} of {len(columns)}"
-        yield ["best NLL in at least half of the columns", text, verdict(2 * best >= len(columns), columns, total)]
-        yield ["", partly, ""]
-
-
-def verdict(met: bool, columns: Sequence[Any] = (), total: int = 0) -> str:
-    """Return whether a goal is met, and whether columns are missing."""
-    return ("met" if met else "missed") + (" so far" if len(columns) < total else "")
+        yield "best NLL in at least half of the columns", f"best in {best}", 2 * best >= len(columns)
 
 
 def markdown(table: Iterator[list[str]]) -> str:
@@ -434,6 +462,9 @@ def pages(rows: Rows, seeds: set[int]) -> str:
         "NLL": page.losses(),
         "Ranking of wrong labels, in %": page.ranking(),
         "Accuracy out of fold with right labels": page.out_of_fold(),
+        "Points on the validation part by which variants are ahead, paired (number of seeds from 10 on)": selection(
+            rows
+        ),
     }
     return "\n".join(f"{title}:\n\n{markdown(table)}\n" for title, table in tables.items())
 

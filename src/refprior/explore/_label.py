@@ -121,7 +121,7 @@ class Labels:
             checked |= {} if label < 0 else {index: label}
             return replace(questions, checked=tuple(checked.items()))
 
-        count = len(self._run(self.runs.path(identity)).task.labeled)
+        count = read_header(self.runs.path(identity)).data.parts["labeled"].count
         if not 0 <= index < count:
             raise ValueError(f"index must be 0 to {count - 1}, got {index}")
         self._change(identity, change)
