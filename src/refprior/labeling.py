@@ -187,10 +187,10 @@ def suggest(run: Run, budget: int, before: Questions | None = None, *, about: Ab
     rule and all labels of the batch. Once a rule has a probability of 0.99, there is no open question, and `message`
     states the reason.
 
-    About inputs, a run with labels chooses by `most_informative`. A run whose outputs are not classes, because it has
-    no labels or is read out by consensus, chooses the most typical input of each cluster: the largest clusters first,
-    and those with a labeled input last. The number of clusters is the number of labels in total, or of classes if that
-    is larger.
+    Equal inputs count once. About inputs, a run with labels chooses by `most_informative`. A run whose outputs are not
+    classes, because it has no labels or is read out by consensus, chooses the most typical input of each cluster: the
+    largest clusters first, and those with a labeled input last. The number of clusters is the number of labels in
+    total, or of classes if that is larger.
 
     Parameters
     ----------
@@ -227,22 +227,25 @@ def suggest(run: Run, budget: int, before: Questions | None = None, *, about: Ab
     if about == "rule" and not by_information:
         raise ValueError("about='rule' needs a run whose outputs are classes: answer questions about inputs first")
     most = pool if by_information else min(pool, CONSENSUS_INPUTS)
-    known = sorted({*before.answered, *labeled_in_pool(run)})
-    free = most - len(known)
-    if whole_number("budget", budget, at_least=1) > free:
+    free, known = _free(run, before), {*before.answered, *labeled_in_pool(run)}
+    least = min(len(free), most - len(known))
+    if whole_number("budget", budget, at_least=1) > least:
+        counts = {
+            "labeled already": len(known) - len(before.answers),
+            "equal to another": pool - len(known) - len(free),
+            "answered": len(before.answers),
+        }
+        left = ", ".join(f"{count} {name}" for name, count in counts.items() if count or name == "answered")
         limit = "" if most == pool else f", clusters of at most {most}"
-        already = f", {len(known) - len(before.answers)} labeled already" if len(known) > len(before.answers) else ""
-        raise ValueError(
-            f"can ask for 1 to {free} labels, got {budget}: {pool} inputs in the pool{already}, "
-            f"{len(before.answers)} answered{limit}"
-        )
+        raise ValueError(f"can ask for 1 to {least} labels, got {budget}: {pool} inputs in the pool, {left}{limit}")
     rules = run.rules() if by_information and about != "inputs" else None
     if rules is not None and (about == "rule" or rules.ambiguous):
-        return _about_rules(run, rules, budget, before)
+        return _about_rules(run, rules, budget, before, free)
     if by_information:
-        chosen = most_informative(_pool_log_p(run), budget, log_weights(run, before), known).tolist()
+        taken = sorted({*range(pool)} - {*free})
+        chosen = most_informative(_pool_log_p(run), budget, log_weights(run, before), taken).tolist()
     else:
-        chosen = _typical(run, budget, known)
+        chosen = _typical(run, budget, sorted(known), free)
     return replace(before, asked=(*before.answered, *chosen), message="")
 
 
@@ -252,20 +255,25 @@ def labeled_in_pool(run: Run) -> list[int]:
     return torch.isin(fingerprints(run.task.unlabeled), marks).nonzero()[:, 0].tolist() if len(marks) else []
 
 
-def _about_rules(run: Run, rules: Rules, budget: int, before: Questions) -> Questions:
+def _free(run: Run, before: Questions) -> list[int]:
+    """Return the first place in the pool of each input that has neither a label nor an answer."""
+    marks, first = fingerprints(run.task.unlabeled).tolist(), dict[int, int]()
+    known = {*_labeled_marks(run).tolist(), *(marks[place] for place in before.answered)}
+    for place, mark in enumerate(marks):
+        if mark not in known:
+            first.setdefault(mark, place)
+    return [*first.values()]
+
+
+def _about_rules(run: Run, rules: Rules, budget: int, before: Questions, free: Sequence[int]) -> Questions:
     """Ask which rule is right, unless the answers have decided it."""
     weights = evidence(run, before).log_selected
     best = max(rule_probabilities(weights, rules))
     if best >= SETTLED:
         return replace(before, asked=before.answered, message=settled_message(best))
-    pool, first = run.task.unlabeled, dict[int, int]()  # the first place of each input
-    known = {*_labeled_marks(run).tolist(), *fingerprints(pool[list(before.answered)]).tolist()}
-    for place, mark in zip(rules.places, fingerprints(pool[list(rules.places)]).tolist(), strict=True):
-        if mark not in known:
-            first.setdefault(mark, place)
-    free = [*first.values()]
-    log_p = run.log_probabilities(pool[free])
-    chosen = [free[place] for place in most_decisive(log_p, budget, weights)]
+    some = sorted({*free} & {*rules.places})
+    log_p = run.log_probabilities(run.task.unlabeled[some])
+    chosen = [some[place] for place in most_decisive(log_p, budget, weights)]
     found = f"{counted(len(rules), 'rule')} fit the labels"
     if not rules.fits:
         found = f"{counted(len(rules), 'group')} of particles agree on only {100 * rules.agreement:.0f} % of the labels"
@@ -427,7 +435,7 @@ def most_typical(inputs: Tensor, budget: int, labeled: Tensor, *, seed: int = 0)
     return places[torch.from_numpy(order[:count].copy())]
 
 
-def _typical(run: Run, budget: int, answered: Sequence[int]) -> list[int]:
+def _typical(run: Run, budget: int, answered: Sequence[int], free: Sequence[int]) -> list[int]:
     """Return the input nearest to the center of each cluster, then the second nearest, …"""
     known, pool = torch.tensor(answered, dtype=torch.int64), run.task.unlabeled
     labeled = run.task.labeled.inputs
@@ -439,7 +447,9 @@ def _typical(run: Run, budget: int, answered: Sequence[int]) -> list[int]:
     sizes = torch.bincount(home, minlength=distances.shape[-1]).double()
     seen = [home[known], *([found.clusters(run.log_probabilities(labeled))] if len(labeled) else [])]
     sizes[torch.cat(seen)] -= len(pool)  # last, the larger first among them
-    distances[known] = torch.inf
+    taken = torch.ones(len(pool), dtype=torch.bool)
+    taken[list(free)] = False
+    distances[taken] = torch.inf
     chosen: list[int] = []
     for cluster in islice(cycle(sizes.argsort(descending=True, stable=True).tolist()), budget):
         own = distances[:, cluster].where(home == cluster, distances[:, cluster] + 2)  # after all members

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 import refprior as rp
@@ -234,12 +235,8 @@ def test_a_column_of_texts(tmp_path: Path) -> None:
     random = np.random.RandomState(0)
     names = [["food", "sport"][i % 2] for i in range(80)]
     with (tmp_path / "texts.csv").open("w", newline="") as file:
-        csv.writer(file).writerows(
-            [
-                ["note", "number", "topic"],
-                *([" ".join(random.choice(words[n], 3)), 5, n if i < 12 else ""] for i, n in enumerate(names)),
-            ]
-        )
+        texts = [[" ".join(random.choice(words[n], 3)), 5, n if i < 12 else ""] for i, n in enumerate(names)]
+        csv.writer(file).writerows([["note", "number", "topic"], *texts])
     arguments = ("--text", "note", "--target", "topic", "--features", "tfidf", "--out", "run", *FEW)
     done = refprior("fit", "texts.csv", *arguments, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -249,6 +246,14 @@ def test_a_column_of_texts(tmp_path: Path) -> None:
         assert [row["class"] for row in csv.DictReader(file)] == names
     found = rp.load_predictor(tmp_path / "run/model").predict(["bread soup", "a goal of the team"])
     assert found.tolist() == ["food", "sport"]
+    asked = refprior("suggest", "run", "--budget", "2", cwd=tmp_path)
+    assert asked.returncode == 0, asked.stderr
+    run = rp.load(tmp_path / "run")
+    for number, place in enumerate(rp.labeling.Questions.load(tmp_path / "run").open, 1):
+        assert f"{number}. {run.task.names[place]}\n" in asked.stdout
+        row, text = run.task.names[place].removeprefix("row ").split(": ")
+        assert pool_picture(run, place) == text == texts[int(row)][0]
+        assert names[int(row)] == run.predict(run.task.unlabeled[place : place + 1])[0]
 
 
 @pytest.fixture
@@ -275,7 +280,9 @@ def test_questions_are_about_photos_without_a_label_and_show_the_photo(scans: Pa
     more = refprior("suggest", "run", "--budget", "7", cwd=scans)
     assert "can ask for 1 to 6 labels, got 7: 14 inputs in the pool, 8 labeled already, 0 answered" in more.stderr
     run = rp.load(scans / "run")
-    assert tuple(pool_picture(run, len(run.task.unlabeled) - 1).shape) == (3, 120, 200)
+    shown = pool_picture(run, len(run.task.unlabeled) - 1)
+    assert isinstance(shown, torch.Tensor)
+    assert tuple(shown.shape) == (3, 120, 200)
 
 
 def test_a_damaged_image_is_named_or_left_out(scans: Path) -> None:

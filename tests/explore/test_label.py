@@ -69,6 +69,8 @@ def test_questions_about_rules_end_with_one_rule(tmp_path: Path) -> None:
     assert estimates["accuracy"] > 0.93
     assert estimates["agreed"] <= 6  # before the answers
     assert labels.state(identity)["rules"]["settled"] is not None
+    worst = [rule["worst"] for rule in labels.state(identity)["rules"]["rules"]]
+    assert any(name == "1" and right < 0.2 for name, right in worst)  # a rule of the first cue
     labels.suggest(identity, 2)  # about inputs: no question about rules is left
     assert labels.state(identity)["counts"] == {"open": 2, "answers": 8}
 
@@ -263,7 +265,9 @@ def test_a_custom_network_is_found_in_the_named_file(tmp_path: Path) -> None:
     assert [one["index"] for one in Labels(custom).state(identity)["open"]] == [3, 5]
 
 
-def test_rules_are_shown_with_their_probabilities_given_the_answers(ambiguous_run: Path) -> None:
+def test_rules_are_shown_with_their_probabilities_given_the_answers(
+    ambiguous_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     labels, identity = labels_of(ambiguous_run)
     first = labels.state(identity)
     assert first["rules"] is None  # until it is computed in the background
@@ -283,6 +287,10 @@ def test_rules_are_shown_with_their_probabilities_given_the_answers(ambiguous_ru
     settled = labels.state(identity)["rules"]
     assert settled["settled"] == 1
     assert settled["rules"][1]["weight"] == max(rule["weight"] for rule in settled["rules"]) >= labeling.SETTLED
+    monkeypatch.setattr(_label, "RULES", 1)
+    only = labels.state(identity)["rules"]
+    assert [rule["rule"] for rule in only["rules"]] == [only["settled"]]
+    assert only["count"] == len(found)
 
 
 def test_labels_that_determine_the_task_show_no_rules(run: Path) -> None:

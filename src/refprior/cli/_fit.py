@@ -47,6 +47,13 @@ def fit(
         int,
         Parameter(converter=whole, help="Labeled inputs to hold out for testing, equally many per class."),
     ] = 0,
+    groups: Annotated[
+        str | None,
+        Parameter(
+            help="Column of a table with the group of each row, such as a hospital. It is no input: with --test, the "
+            "report compares the rules that fit the labels in each group."
+        ),
+    ] = None,
     size: Annotated[
         int | None,
         Parameter(
@@ -93,6 +100,7 @@ def fit(
         features=_features(data, bool(text), features),
         skip_damaged=keep_going,
         labels_file=None if labels is None else str(labels.absolute()),
+        groups=groups,
     )
     with working(f"reading {data}", logging.getLogger("refprior.features")):
         recipe, task = classifier_recipe(few, seed=seed)

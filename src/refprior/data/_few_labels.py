@@ -90,6 +90,9 @@ class FewLabels:
         Leave out images of a folder that cannot be read, with a warning that names them.
     labels_file : str, optional
         Table of the labels of the images of a folder. See `read`.
+    groups : str, optional
+        Column of a table with the group of each row, such as a hospital. It is no input: the rules that fit the labels
+        are compared in the groups of the test rows.
 
     Raises
     ------
@@ -123,6 +126,7 @@ class FewLabels:
     features: str | None = None
     skip_damaged: bool = False
     labels_file: str | None = None
+    groups: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("data", "folder", "labels_file"):
@@ -193,6 +197,7 @@ class FewLabels:
             preparation=data.preparation,
             names=(*(data.names[i] for i in pool), *data.names[len(data.train) :]) if named else (),
             labeled_names=tuple(data.names[i] for i in labeled) if named else (),
+            test_groups=data.test_groups,
         )
 
     @property
@@ -220,8 +225,9 @@ class FewLabels:
                 features=self.features,
                 skip_damaged=self.skip_damaged,
                 labels_file=self.labels_file,
+                groups=self.groups,
             )
-        for name in ("test", "size", "color", "target", "text", "features", "labels_file"):
+        for name in ("test", "size", "color", "target", "text", "features", "labels_file", "groups"):
             if getattr(self, name) not in (None, ()):
                 raise ValueError(
                     f"{name} applies to files and folders, and {self.data.name!r} is in memory: leave it out"

@@ -225,7 +225,7 @@ class Task:
     source_classes : tuple of str
         Names of the source's classes.
     names, labeled_names : tuple of str
-        Names of the unlabeled and of the labeled inputs, such as files or rows of a table.
+        Names of the unlabeled and of the labeled inputs, such as files or rows, with their texts if they have any.
     features : tuple of str
         Names of the columns of a table.
     kind : {"digits", "photos", "objects", "vectors", "tokens"}, optional
@@ -234,6 +234,8 @@ class Task:
         Whether labels were given as integers: predictions are then integers, not names.
     preparation : Columns or Backbone, optional
         What made the inputs of rows of a table or of photos; it becomes part of the predictor.
+    test_groups : tuple of str
+        Group of each test input, such as a hospital or a background. `Run.rules` compares the rules in each group.
 
     Raises
     ------
@@ -267,6 +269,7 @@ class Task:
     kind: Kind | None = None
     integer_labels: bool = False
     preparation: Preparation | None = None
+    test_groups: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         kind = self.labeled.inputs.dtype
@@ -292,6 +295,9 @@ class Task:
         ):
             if names and len(names) != len(inputs):
                 raise ValueError(f"{len(names)} names for {len(inputs)} {name} inputs")
+        tested = 0 if self.test is None else len(self.test)
+        if self.test_groups and len(self.test_groups) != tested:
+            raise ValueError(f"expected one group per test input, got {len(self.test_groups)} for {tested}")
         if self.features and self.shape != (len(self.features),):
             raise ValueError(f"{len(self.features)} names of features for inputs of {self.shape}")
 

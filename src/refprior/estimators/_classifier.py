@@ -3,7 +3,7 @@
 # n inputs, K particles, C classes
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple, Self, get_args
@@ -304,11 +304,9 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             If a label is no class, if a row was labeled in `fit`, or if a row is given with two labels.
         """
         rows = as_trained(self, X)
-        labels, known = labels_of(y, self.classes_)
+        names, known = self._names(y)
         check_consistent_length(rows, known)
-        index = {name: place for place, name in enumerate(self.classes_.tolist())}
-        names = [self.predictor_.classes[index[label]] if label in index else str(label) for label in labels.tolist()]
-        self.predictor_ = self.predictor_.given(rows[known], names, noise=noise)
+        self.predictor_ = self.predictor_.given(rows, names, noise=noise)
         self._given |= frozenset(digests(rows[known]))
         return self
 
@@ -426,7 +424,7 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         given = as_trained(self, X)
         return self._precise().uncertainty(given)
 
-    def rules(self, X: object) -> Rules:
+    def rules(self, X: object, *, test: tuple[object, ArrayLike, Sequence[object] | np.ndarray] | None = None) -> Rules:
         """Group the particles into rules, by the labels that they give to the rows.
 
         Several rules mean that the labels may not determine the task.
@@ -435,6 +433,9 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         ----------
         X : array-like (n, features) or (n, channels, height, width)
             Inputs.
+        test : (X, y, groups), optional
+            Test rows, their labels, and the group of each, such as a background: `Rules.accuracies` and
+            `Rules.worst_groups` compare the rules in each group.
 
         Returns
         -------
@@ -442,8 +443,7 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             Groups of particles and the rows that separate them, the heaviest group first.
         """
         given, found = as_trained(self, X), self.predictor_
-        log_p = torch.as_tensor(found.log_probabilities(given))
-        return find_rules(log_p, found.log_posterior, classes=found.classes, labeled=self._labeled_log_p())
+        return self._rules(torch.as_tensor(found.log_probabilities(given)), found.log_posterior, test)
 
     def suggest(self, X: object, budget: int = 10, *, about: About = "auto") -> np.ndarray:
         """Suggest the rows whose labels would be most informative.
@@ -478,22 +478,24 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         """
         one_of("about", about, get_args(About))
         given, predictor = as_trained(self, X), self.predictor_
-        marks = digests(given)
-        free = np.flatnonzero([mark not in self._known and mark not in self._given for mark in marks])
+        first: dict[bytes, int] = {}  # equal rows count once
+        for row, mark in enumerate(digests(given)):
+            if mark not in self._known and mark not in self._given:
+                first.setdefault(mark, row)
+        free = np.fromiter(first.values(), np.int64)
         if not len(free):
             raise ValueError(f"all {given.shape[0]} rows of X are labeled: suggest needs unlabeled rows")
         if about != "inputs":
             some = free[:: -(-len(free) // RULE_ROWS)]
             log_p = torch.as_tensor(predictor.log_probabilities(given[some]))
             evidence = predictor.evidence or Evidence(predictor.log_posterior.cpu())
-            rules = find_rules(log_p, evidence.log_prior, labeled=self._labeled_log_p())
+            rules = self._rules(log_p, evidence.log_prior)
             if about == "rule" or rules.ambiguous:
                 best = max(rule_probabilities(evidence.log_selected, rules))
                 if best >= SETTLED:
                     log.warning("%s; about='inputs' suggests rows for the next fit", settled_message(best))
                     return np.empty(0, np.int64)
-                once = np.sort(np.unique([marks[row] for row in some], return_index=True)[1])  # equal rows count once
-                return np.asarray(some[once[most_decisive(log_p[:, once], budget, evidence.log_selected)]])
+                return np.asarray(some[most_decisive(log_p, budget, evidence.log_selected)])
         given = given[free]
         if len(predictor.shape) == 1 and len(self._labeled) <= FEW_LABELS:
             chosen = most_typical(predictor.inputs(given), budget, self._labeled)
@@ -503,10 +505,27 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             )
         return np.asarray(free[chosen.cpu().numpy()])
 
-    def _labeled_log_p(self) -> Tensor:
-        """Return the log-probabilities of the labeled rows of `fit`: (K, b, C)."""
-        found, rows = self.predictor_, self._labeled[:RULE_ROWS]
-        return log_probabilities(found.particles, Identity().fit([rows]), rows.to(found.device), len(found.classes))
+    def _rules(
+        self,
+        log_p: Tensor,
+        log_weights: Tensor,
+        test: tuple[object, ArrayLike, Sequence[object] | np.ndarray] | None = None,
+    ) -> Rules:
+        """Group the particles by their labels of some rows, (K, n, C), which are compared with the rows of `fit`."""
+        found, rows, held = self.predictor_, self._labeled[:RULE_ROWS], None
+        known = log_probabilities(found.particles, Identity().fit([rows]), rows.to(found.device), len(found.classes))
+        if test is not None:
+            codes = torch.tensor(found.class_indices(self._names(test[1])[0]))
+            held = torch.as_tensor(found.log_probabilities(as_trained(self, test[0]))), codes, test[2]
+        return find_rules(log_p, log_weights, classes=found.classes, labeled=known, test=held)
+
+    def _names(self, y: ArrayLike) -> tuple[list[str | None], np.ndarray]:
+        """Return the class names of labels as the predictor has them, None where there is none, and where: (n,)."""
+        labels, known = labels_of(y, self.classes_)
+        index = dict(zip(self.classes_.tolist(), self.predictor_.classes, strict=True))
+        names = np.full(len(known), None, object)
+        names[known] = [index.get(label, str(label)) for label in labels.tolist()]
+        return names.tolist(), known
 
     def score(self, X: object, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Compute the accuracy on the labeled rows, so that searches over settings can hold out any rows.

@@ -22,7 +22,7 @@ from refprior._kinds import noun
 from refprior.explore._watch import Runs, _hash, _stamp, shown_input
 from refprior.labeling import FILE, Ensemble, Questions
 from refprior.posterior import Consensus, LabelQuality, Rules
-from refprior.report import labeled_picture, pool_picture, questions_figure
+from refprior.report import labeled_picture, pool_name, pool_picture, questions_figure, short_name
 from refprior.training import Run, load
 from refprior.training.store import check_no_links, read_header
 
@@ -72,8 +72,8 @@ class Labels:
         classes, current = run.data.classes, estimate is not None and estimate[0] == _stamp(path / FILE)
 
         def shown(index: int) -> Json:
-            name = run.task.input_name(index)
-            return {"index": index, "name": name, **shown_input(pool_picture(run, index), run.task.features)}
+            given = shown_input(pool_picture(run, index), run.task.features)
+            return {"index": index, "name": pool_name(run, index), **given}
 
         given = list(zip(questions.answered, questions.answers, strict=True))[-SHOWN:]
         return {
@@ -207,12 +207,13 @@ class Labels:
 
 
 def _shown_rules(run: Run, rules: Rules | None, questions: Questions, shown: Callable[[int], Json]) -> Json:
-    """Return the heaviest rules with their probabilities given the answers, and their labels of the same inputs."""
+    """Return the likeliest rules given the answers, their probabilities, and their labels of the same inputs."""
     if rules is None:
         return {"count": 0}
-    evidence, listed = labeling.evidence(run, questions), range(min(RULES, len(rules)))
+    evidence = labeling.evidence(run, questions)
     weights = labeling.rule_probabilities(evidence.log_selected, rules)
-    best = max(range(len(rules)), key=weights.__getitem__)
+    ranked = sorted(range(len(rules)), key=weights.__getitem__, reverse=True)
+    best, listed = ranked[0], sorted(ranked[:RULES])
     apart = [rules.separating(i, j, APART) for i, j in combinations(listed, 2)]  # of each pair in turn
     places = list(dict.fromkeys(place for row in zip_longest(*apart) for place in row if place is not None))[:APART]
     return {
@@ -223,9 +224,11 @@ def _shown_rules(run: Run, rules: Rules | None, questions: Questions, shown: Cal
         "inputs": [shown(place) for place in places],
         "rules": [
             {
+                "rule": i,
                 "particles": len(rules.members[i]),
                 "weight": weights[i],
                 "labels": [rules.answers(place)[i] for place in places],
+                "worst": rules.worst_groups[i] if rules.groups else None,
             }
             for i in listed
         ],
@@ -240,7 +243,7 @@ def _shown_checks(run: Run, quality: LabelQuality | None, questions: Questions) 
     order = [i for i in quality.order.tolist() if i not in done and i not in before]
 
     def shown(index: int) -> Json:
-        name = quality.names[index] if quality.names else f"label {index}"
+        name = short_name(run.task, quality.names[index]) if quality.names else f"label {index}"
         return {"index": index, "name": name, **shown_input(labeled_picture(run, index), run.task.features)}
 
     def doubted(index: int) -> Json:

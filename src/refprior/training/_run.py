@@ -513,7 +513,8 @@ class Run:
     def rules(self, *, most: int = RULE_INPUTS, ema: bool = True) -> Rules:
         """Group the particles into rules, by the labels that they give to the unlabeled pool.
 
-        Several rules mean that the labels may not determine the task.
+        Several rules mean that the labels may not determine the task. If groups of the test inputs are known
+        (`Task.test_groups`), each rule has its accuracy in each group.
 
         Parameters
         ----------
@@ -537,7 +538,13 @@ class Run:
         task, predictor = self.task, self._predictor(ema)
         most = max(1, min(most, _NUMBERS // (predictor.particles.count * len(self.data.classes))))
         places = tuple(evenly_spaced(torch.arange(len(task.unlabeled)), most).tolist())
-        found = predictor.rules(task.unlabeled[list(places)], labeled=evenly_spaced(task.labeled.inputs, most))
+        held = None
+        if task.test is not None and task.test_groups:
+            some = evenly_spaced(torch.arange(len(task.test)), most).tolist()
+            part, names = task.test[torch.tensor(some)], self.data.classes
+            held = part.inputs, [names[y] for y in part.labels.tolist()], [task.test_groups[i] for i in some]
+        labeled = evenly_spaced(task.labeled.inputs, most)
+        found = predictor.rules(task.unlabeled[list(places)], labeled=labeled, test=held)
         return replace(found, places=places, names=tuple(task.names[i] for i in places) if task.names else ())
 
     def _particles(self, ema: bool) -> Particles:

@@ -349,10 +349,12 @@ def _warn_of_rules(run: Run, device: torch.device) -> None:
     with own_randomness(recipe.seed + 3, device):  # of a network that draws in evaluation too
         rules = run.rules(most=inputs)
     if rules.ambiguous:
-        ask = "" if run.path is None else f", or ask: refprior suggest {shlex.quote(str(run.path))} --about rule"
+        ask = "rules()"  # of the run, or of the estimator that trained it
+        if run.path is not None:
+            ask = f"run.rules(), or ask: refprior suggest {shlex.quote(str(run.path))} --about rule"
         log.warning(
             "%d rules fit the %d labels and disagree on %.0f %% of the pool: the labels may not determine the task; "
-            "see run.rules()%s",
+            "see %s",
             len(rules),
             len(task.labeled),
             100 * rules.disagreement,

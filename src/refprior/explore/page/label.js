@@ -244,10 +244,11 @@ export function label(host) {
       : settled !== null
         ? `Your answers leave one rule: rule ${settled + 1}.`
         : `${count} rules fit the labels: which is right?`;
-    const card = ({ particles, weight, labels }, i) =>
+    const card = ({ rule: i, particles, weight, labels, worst }) =>
       el("li", { class: i === settled ? "settled" : null, "data-rule": i },
         el("h4", {}, `Rule ${i + 1}`),
         el("p", {}, el("meter", { min: 0, max: 1, value: weight, "aria-label": `probability of rule ${i + 1}` }), ` ${percent(weight, 1)}, ${particles} particle${particles === 1 ? "" : "s"}`),
+        worst ? el("p", {}, `worst test group: ${worst[0]}, ${percent(worst[1], 1)} right`) : null,
         inputs.every(({ picture }) => picture)
           ? el("ul", {}, labels.map((name, at) => el("li", {}, shownInput(inputs[at]), el("b", {}, name))))
           : table([["input", "class", ...inputs[0].values.map(([key]) => key)], ...labels.map((name, at) => [inputs[at].name, el("b", {}, name), ...inputs[at].values.map(([, value]) => value)])]),
