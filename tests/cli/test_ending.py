@@ -80,6 +80,19 @@ main()
     assert (done.returncode, done.stderr) == (130, "refprior: stopped\n")
 
 
+def test_the_interpreter_ends_without_searching_all_objects() -> None:
+    """That takes a second of a processor once torch is imported, after Ctrl-C too."""
+    script = """
+import atexit, gc, sys
+from refprior.__main__ import main
+atexit.register(lambda: print(gc.get_freeze_count() > 10_000))
+sys.argv = ["refprior", "no-such-command"]
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", script], env=environment(), capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (2, "True\n")
+
+
 def test_the_traceback_is_there_for_who_wants_it() -> None:
     done = wrong("bug", REFPRIOR_DEBUG="1")
     assert done.returncode == 1
