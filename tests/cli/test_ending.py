@@ -12,7 +12,8 @@ from tests.cli.running import COMMAND, environment
 
 SCRIPT = """
 import sys, time
-import refprior.cli as cli
+from refprior import cli
+from refprior.__main__ import main
 
 @cli.app.command
 def wrong(kind: str):
@@ -37,7 +38,7 @@ def wrong(kind: str):
            "torch": RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried 7 bytes"),
            "silent": TypeError()}[kind]
 
-cli.main()
+main()
 """
 
 

@@ -86,9 +86,10 @@ def test_fitting_the_inputs_is_given_up_at_once(tmp_path: Path, monkeypatch: pyt
         time.sleep(1)
         pytest.fail("the signal was not heard")
 
-    with monkeypatch.context() as patch, pytest.raises(Stopped, match=r"stopped; .*/run resumes it") as stopped:
+    with monkeypatch.context() as patch:
         patch.setattr(Standardize, "fit", fit)
-        train(convolutional(), tmp_path / "run")
+        with pytest.raises(Stopped, match=r"stopped; .*/run resumes it") as stopped:
+            train(convolutional(), tmp_path / "run")
     assert stopped.value.signal_number == signal.SIGTERM
     assert train(convolutional(), tmp_path / "run").step == 9
 
