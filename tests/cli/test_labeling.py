@@ -70,6 +70,7 @@ def test_new_questions_have_their_picture(run: Path, capfd: pytest.CaptureFixtur
     assert not list(run.glob(".*.part"))  # what killed writers left is swept up
 
 
+@pytest.mark.thorough
 def test_new_answers_have_their_table(run: Path, capfd: pytest.CaptureFixture[str]) -> None:
     loaded = load(run)
     pool = len(loaded.task.unlabeled)
@@ -191,6 +192,7 @@ def test_mistakes_are_named(run: Path, tmp_path: Path) -> None:
         assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.thorough
 def test_training_that_was_stopped_says_how_it_goes_on(tmp_path: Path) -> None:
     train(named("digits_ssl", {"steps": 3, "unlabeled_batch": 8}, seed=0).recipe, tmp_path / "run")
     suggest(tmp_path / "run", budget=1)
