@@ -9,6 +9,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.resources import files
 
 from cyclopts import App
@@ -97,8 +98,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = sys.argv[1:] if arguments is None else arguments
     if sys.stdout is None:  # closed by the parent process
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
-    elif isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # of characters that the locale lacks, as on stderr
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        with suppress(OSError):
+            sys.stdout.reconfigure(errors="backslashreplace")  # as stderr: the locale may lack some characters
     with in_one_line(), listening(), warning_in_one_line():
         reject_empty(given)
         app(given, exit_on_error=False, print_error=False)
