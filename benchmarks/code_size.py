@@ -150,7 +150,7 @@ def files_opened(call: Callable[[], Any]) -> str:
         pass
     finally:
         sys.setprofile(None)
-    lines = sum(len(Path(name).read_text(encoding="utf-8").splitlines()) for name in opened)
+    lines = sum(len(Path(name).read_text().splitlines()) for name in opened)
     if "--files" in sys.argv:
         print(*sorted(str(Path(name).relative_to(SOURCE)) for name in opened), "", sep="\n")
     return f"{len(opened)} ({lines:,} lines)"

@@ -214,7 +214,7 @@ def main() -> None:
 def processor() -> str:
     """The name of the processor, if the system gives it."""
     try:
-        with open("/proc/cpuinfo", encoding="utf-8") as lines:
+        with open("/proc/cpuinfo") as lines:
             names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
     except OSError:
         names = []

@@ -39,7 +39,7 @@ saves: list[tuple[float, float]] = []  # (seconds, extra copies of the state in 
 
 def peak_memory() -> int:
     """The most that this process has used so far, in bytes."""
-    return int(Path("/proc/self/status").read_text(encoding="utf-8").split("VmHWM:")[1].split()[0]) * 1024
+    return int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) * 1024
 
 
 def measured(run: Path, state: State, metrics: Written) -> Path:

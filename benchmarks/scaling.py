@@ -150,7 +150,7 @@ def inside(case: str, out: str) -> None:
 
 def loopback() -> int:
     """Bytes that the loopback device has received."""
-    line = next(line for line in Path("/proc/net/dev").read_text(encoding="utf-8").splitlines() if line.strip().startswith("lo:"))
+    line = next(line for line in Path("/proc/net/dev").read_text().splitlines() if line.strip().startswith("lo:"))
     return int(line.partition(":")[2].split()[0])
 
 

@@ -210,12 +210,12 @@ def random_task() -> Task:
 
 def timed(version: Version, batch: Batch, views: Seconds) -> Measured:
     gc.collect()
-    Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")  # the peak begins anew
+    Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
     clock, before = Clock(), os.times()
     loss = version.step(clock, batch).item()
     after = os.times()
     kernel = after.system - before.system
-    peak = int(Path("/proc/self/status").read_text(encoding="utf-8").split("VmHWM:")[1].split()[0]) / 2**20
+    peak = int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) / 2**20
     return Measured(views | clock.seconds, loss, peak, kernel / (kernel + after.user - before.user))
 
 
