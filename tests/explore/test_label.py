@@ -199,6 +199,7 @@ def test_two_tabs_at_once_lose_nothing(run: Path) -> None:
     assert dict(zip(found.answered, found.answers, strict=True)) == {index: index % 10 for index in range(40)}
 
 
+@pytest.mark.thorough
 def test_what_was_acknowledged_survives_the_death_of_the_server(run: Path) -> None:
     rng = random.Random(0)
     Questions(tuple(range(60))).save(run)

@@ -15,7 +15,7 @@ from torch.overrides import TorchFunctionMode
 from refprior import _process
 from refprior._mesh import ALONE, Mesh, free_memory
 from refprior._process import check_memory
-from refprior.data import Normalizer, Task, fingerprints
+from refprior.data import Normalizer, PatchComponents, Task, fingerprints
 from refprior.information import check_labelings
 from refprior.particles import Execution, NotLogitsError, Particles, output_layer
 from refprior.training.loop._draw import Sampler, Stream, part_sizes
@@ -65,7 +65,9 @@ def begin(
     normalizer: one that was fitted before, of a run that is resumed.
     """
     check_needs(recipe, task)
-    normalizer = normalizer or recipe.inputs.fit(task.training_inputs)
+    if normalizer is None:  # only patches are fitted faster on a device
+        parts = [part if isinstance(recipe.inputs, PatchComponents) else part.cpu() for part in task.training_inputs]
+        normalizer = recipe.inputs.fit(parts).to(device)
     check_views(recipe, normalizer, task)
     particles = first_weights(recipe, initial, mesh).to(device)
     check_distinct(particles)
