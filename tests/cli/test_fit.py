@@ -14,6 +14,7 @@ from PIL import Image
 import refprior as rp
 from refprior.data import FewLabels
 from refprior.estimators import classifier_recipes
+from refprior.labeling import Questions
 from refprior.report import pool_picture
 from tests.cli.running import refprior
 from tests.training.recipes import two_cues
@@ -163,15 +164,24 @@ def test_folds_score_without_a_test_part_and_find_a_wrong_label(table: Path) -> 
         assert re.search(line, done.stdout, re.MULTILINE)
     evaluated = refprior("evaluate", "run", "--labels", "labels.csv", cwd=table)
     assert evaluated.returncode == 0, evaluated.stderr
-    assert "check first: 16 (owl, not dog?)" in evaluated.stdout
+    assert "check first: row 16 (owl, not dog?)" in evaluated.stdout
     with (table / "labels.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 30
-    assert {**rows[0], "right": ""} == {"label": "16", "given": "owl", "suggested": "dog", "right": ""}
+    found = {"label": "16", "input": "row 16", "given": "owl", "suggested": "dog", "checked": ""}
+    assert {**rows[0], "right": ""} == {**found, "right": ""}
     assert float(rows[0]["right"]) < 0.5 < float(rows[1]["right"])
     report = refprior("report", "run", "--out", "page.html", cwd=table)
     assert report.returncode == 0, report.stderr
     assert "Check these labels first" in (table / "page.html").read_text()
+    Questions(checked=((16, 1), (2, 2))).save(table / "run")  # as refprior explore does
+    assert refprior("evaluate", "run", "--labels", "labels.csv", cwd=table).returncode == 0
+    with (table / "labels.csv").open() as file:
+        assert [row["checked"] for row in csv.DictReader(file) if row["label"] in ("2", "16")] == ["dog", "owl"]
+    again = refprior("answer", "run", "--train", "again", cwd=table)
+    assert again.returncode == 0, again.stderr
+    assert "Trained with 30 labels, 1 corrected" in again.stdout
+    assert "check first" not in again.stdout
 
 
 def test_labels_need_folds(table: Path) -> None:

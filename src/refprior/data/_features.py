@@ -82,7 +82,8 @@ class QuantileBins:
         bins = Bins(column, lower, upper, torch.ones_like(lower))
         variance = torch.zeros(len(edges), dtype=some.dtype).index_add(0, column, bins(some).var(0, correction=0))
         bins = replace(bins, scale=torch.where(variance > 0, variance.rsqrt(), 0)[column])
-        return replace(_components([bins(block) for block in some.split(_BLOCK)], self.count), bins=bins)
+        found = [bins(block) for part in parts for block in part.split(_BLOCK)]
+        return replace(_components(found, self.count), bins=bins)
 
     def _edges(self, x: np.ndarray) -> np.ndarray:
         """Return the lower and the upper bound of each bin of a number: (n,) -> (2, bins)."""
@@ -303,12 +304,12 @@ class Joined:
 
 
 def _sample(parts: Sequence[Tensor]) -> Tensor:
-    """Return evenly spaced inputs of all parts as floats on the CPU, at most `ANCHORS`: (n, D) each -> (m, D)."""
+    """Return evenly spaced inputs of all parts as floats, at most `ANCHORS`: (n, D) each -> (m, D)."""
     total = sum(len(part) for part in parts)
     chosen = torch.arange(min(total, ANCHORS)) * total // min(total, ANCHORS)
     starts = np.cumsum([0, *(len(part) for part in parts)]).tolist()
     inside = [chosen[(chosen >= first) & (chosen < end)] - first for first, end in pairwise(starts)]
-    return torch.cat([part[rows] for part, rows in zip(parts, inside, strict=True)]).to("cpu", float_type(parts))
+    return torch.cat([part[rows] for part, rows in zip(parts, inside, strict=True)]).to(float_type(parts))
 
 
 def _components(parts: Sequence[Tensor], count: int, standardize: bool = False) -> Normalizer:

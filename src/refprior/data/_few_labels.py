@@ -196,6 +196,7 @@ class FewLabels:
             integer_labels=data.integer_labels,
             preparation=data.preparation,
             names=(*(data.names[i] for i in pool), *data.names[len(data.train) :]) if named else (),
+            labeled_names=tuple(data.names[i] for i in labeled) if named else (),
             test_groups=data.test_groups,
         )
 
@@ -356,9 +357,9 @@ def _pooled(images: Tensor, side: int) -> Tensor:
 
 @dataclass(frozen=True)
 class Answered:
-    """Another task, some of whose unlabeled inputs have been labeled since.
+    """Another task, some of whose unlabeled inputs have been labeled since, or labels checked.
 
-    Calling it reads the task and moves these inputs to the labeled part.
+    Calling it reads the task, corrects the checked labels and moves the answered inputs to the labeled part.
 
     Parameters
     ----------
@@ -368,11 +369,13 @@ class Answered:
         Indices in its unlabeled pool.
     answers : tuple of int
         The class of each of them.
+    checked : tuple of (int, int)
+        Positions in its labeled part, and the right class of each of them.
 
     Raises
     ------
     ValueError
-        If there is not one answer for each index.
+        If there is not one answer for each index, or two for a label.
 
     Examples
     --------
@@ -386,10 +389,14 @@ class Answered:
     task: Callable[[], Task] | Task
     asked: tuple[int, ...]
     answers: tuple[int, ...]
+    checked: tuple[tuple[int, int], ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("asked", "answers"):
             object.__setattr__(self, name, tuple(int(number) for number in getattr(self, name)))
+        object.__setattr__(self, "checked", tuple((int(place), int(label)) for place, label in self.checked))
+        if len(dict(self.checked)) < len(self.checked):
+            raise ValueError("a label was checked twice")
         if len(self.asked) != len(self.answers) or len(set(self.asked)) < len(self.asked):
             inputs = counted(len(set(self.asked)), "different input")
             raise ValueError(
@@ -406,11 +413,23 @@ class Answered:
                 f"input {wrong[0]} is not in the pool of {len(pool)}: these answers belong to another task"
             )
         check_labels("answered", labels, len(task.classes))
+        known = _corrected(task.labeled, self.checked, len(task.classes))
+        names = (*task.labeled_names, *(task.names[i] for i in self.asked if task.names))
         moved, rest = torch.tensor(self.asked, dtype=torch.int64), without(len(pool), np.array(self.asked, int))
-        known = task.labeled
         return replace(
             task,
             labeled=Examples(torch.cat([known.inputs, pool[moved]]), torch.cat([known.labels, labels])),
             unlabeled=pool[torch.from_numpy(rest)],
             names=tuple(task.names[i] for i in rest) if task.names else (),
+            labeled_names=names if len(names) == len(known) + len(labels) else (),
         )
+
+
+def _corrected(labeled: Examples, checked: tuple[tuple[int, int], ...], classes: int) -> Examples:
+    """Set checked labels to their right classes."""
+    places, labels = torch.tensor(checked, dtype=torch.int64).reshape(-1, 2).unbind(1)
+    wrong = [place for place in places.tolist() if not 0 <= place < len(labeled)]
+    if wrong:
+        raise ValueError(f"label {wrong[0]} is not among {len(labeled)}: these checks belong to another task")
+    check_labels("checked", labels, classes)
+    return Examples(labeled.inputs, labeled.labels.index_copy(0, places, labels))

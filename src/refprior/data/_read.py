@@ -259,14 +259,14 @@ def read_rows(
         rest, tested = divided(labels[known], test or 0)
         home = () if groups is None else table.text(groups)[known][tested]
         read_as = [" | ".join(filter(None, cells)) for cells in zip(*map(table.text, text), strict=True)]
-        shown = [*np.flatnonzero(known)[rest].tolist(), *np.flatnonzero(~known).tolist()] if text else []
+        shown = [*np.flatnonzero(known)[rest].tolist(), *np.flatnonzero(~known).tolist()]
         return replace(
             data,
             unlabeled=_unlabeled("unlabeled", values[~known]),
             features=() if text else columns.features,
             integer_labels=table.values[target].dtype != object,
             preparation=columns,
-            names=tuple(f"row {row}: {read_as[row]}" for row in shown),
+            names=tuple(f"row {row}: {read_as[row]}" if text else f"row {row}" for row in shown),
             test_groups=tuple("missing" if name is None else name for name in home),
         )
 

@@ -133,6 +133,8 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         Divide the labels into folds, each of which some particles leave out: `label_quality_` then finds wrong labels,
         and `out_of_fold_` is of these particles. ``"auto"`` makes as many folds as particles. A particle that leaves
         out a label and is rewarded for disagreement tends to contradict the others there: use ``alpha=0``.
+    doubt_labels : bool, default: False
+        With `folds`, weight each label in training by the probability that it is right.
     calibrate : bool, default: True
         With `folds`, divide the log-probabilities by a temperature that the labels out of fold suggest.
     warm_start : bool, default: False
@@ -204,6 +206,7 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         ema: float = 0.99,
         class_prior: str | ArrayLike | None = None,
         folds: Literal["off", "auto"] | int = "off",
+        doubt_labels: bool = False,
         calibrate: bool = True,
         warm_start: bool = False,
         device: str = "cpu",
@@ -223,6 +226,7 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         self.ema = ema
         self.class_prior = class_prior
         self.folds = folds
+        self.doubt_labels = doubt_labels
         self.calibrate = calibrate
         self.warm_start = warm_start
         self.device = device
@@ -659,6 +663,7 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             ema=self.ema,
             evaluate_every=chosen.steps,
             folds=self.folds,
+            doubt_labels=self.doubt_labels,
             calibrate=self.calibrate,
             seed=seed,
         )

@@ -125,8 +125,9 @@ def labels_figure(run: Run, quality: LabelQuality) -> Figure:
     figure = Figure(figsize=(2.3 * columns, 2.6 * lines), layout="constrained")
     for place, i in enumerate(chosen.tolist(), start=1):
         axes = figure.add_subplot(lines, columns, place)
-        draw_input(axes, run.task.labeled.inputs[i], run.task.features)
-        axes.set_title(plain(textwrap.fill(f"{quality.index[i]}: {quality.given[i]}?", 30)), fontsize=9)
+        draw_input(axes, labeled_picture(run, i), run.task.features)
+        name = short_name(run.task, quality.names[i]) if quality.names else quality.index[i]
+        axes.set_title(plain(textwrap.fill(f"{name}: {quality.given[i]}?", 30)), fontsize=9)
         below = f"right with probability {quality.right[i]:.2f}, suggested: {quality.suggested[i]}"
         axes.set_xlabel(plain(textwrap.fill(below, 30)), fontsize=8)
     return figure
@@ -157,27 +158,41 @@ def questions_figure(run: Run, questions: Questions, columns: int = 5) -> Figure
 
 def pool_picture(run: Run, index: int) -> Tensor | str:
     """Return an unlabeled input as people look at it: a text, a photo from its file, or else the input itself."""
-    task, source = run.task, run.recipe.task
-    if _has_texts(task):
-        return task.names[index].partition(": ")[2]
+    return _picture(run, run.task.names[index] if run.task.names else "", run.task.unlabeled[index])
+
+
+def labeled_picture(run: Run, index: int) -> Tensor | str:
+    """Return a labeled input as people look at it."""
+    names = run.task.labeled_names
+    return _picture(run, names[index] if names else "", run.task.labeled.inputs[index])
+
+
+def _picture(run: Run, name: str, given: Tensor) -> Tensor | str:
+    source = run.recipe.task
+    if _has_texts(run.task):
+        return name.partition(": ")[2]
     while isinstance(source, Answered):
         source = source.task
     place = source.data if isinstance(source, FewLabels) else None
-    if task.names and is_folder(place):
-        file = Path(str(place)) / task.names[index]
+    if name and is_folder(place):
+        file = Path(str(place)) / name
         try:
             height, width, _ = look(file, None)
             share = min(1.0, _PHOTO / max(height, width))
             return read_images([file], (max(1, round(share * height)), max(1, round(share * width))))[0]
         except (DataError, OSError):
             log.warning("%s cannot be read any more", file)
-    return task.unlabeled[index]
+    return given
 
 
 def pool_name(run: Run, index: int) -> str:
     """Name an unlabeled input as `Task.input_name`, without its text."""
-    name = run.task.input_name(index)
-    return name.partition(": ")[0] if _has_texts(run.task) else name
+    return short_name(run.task, run.task.input_name(index))
+
+
+def short_name(task: Task, name: str) -> str:
+    """Return the name of an input without its text."""
+    return name.partition(": ")[0] if _has_texts(task) else name
 
 
 def _has_texts(task: Task) -> bool:

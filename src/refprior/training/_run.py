@@ -475,7 +475,8 @@ class Run:
         classes = self.data.classes
         names = np.array([int(name) for name in classes] if self.data.integer_labels else classes)
         suggested = names[found.log_probabilities.argmax(-1)]
-        return LabelQuality(right.numpy(), names[found.labels], suggested, np.arange(len(y)), rate)
+        places = np.arange(len(y))
+        return LabelQuality(right.numpy(), names[found.labels], suggested, places, rate, self.task.labeled_names)
 
     def consensus(self, clusters: int | None = None, *, ema: bool = True) -> Consensus:
         """Cluster the unlabeled inputs by the predictions of the particles.
@@ -503,6 +504,11 @@ class Run:
         """Whether `rules` applies: the run has several particles, labels and a pool, and its outputs are classes."""
         classes = self.recipe.readout == "outputs" and not self.recipe.method.needs.projection
         return classes and self.recipe.particles > 1 and len(self.task.labeled) > 0 and len(self.task.unlabeled) > 0
+
+    @property
+    def has_folds(self) -> bool:
+        """Whether the labels were divided into folds, and outputs are classes."""
+        return self.recipe.readout == "outputs" and held_out(self.recipe, self.task) is not None
 
     def rules(self, *, most: int = RULE_INPUTS, ema: bool = True) -> Rules:
         """Group the particles into rules, by the labels that they give to the unlabeled pool.

@@ -3,6 +3,7 @@
 import logging
 import os
 import shlex
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from copy import deepcopy
@@ -170,7 +171,11 @@ def train(
             path = Path(out).absolute() if fresh else Path(out)
             with _taken(path, fresh, mesh), stopping() as stop:
                 session = Session(path, device, watch, save_every, stop, mesh)
-                trained = _train_stage(recipe, path, origin, session, first)
+                try:
+                    stop.interrupts = lambda: mesh.size == 1  # others would wait for this rank
+                    trained = _train_stage(recipe, path, origin, session, first)
+                except Interrupted:  # no step was made
+                    raise _stopped("stopped", session) from None
         run = trained.run(recipe, path)
         if trained.new and mesh.size == 1:  # no rank of several may hold all weights
             _warn_of_rules(run, device)
@@ -391,7 +396,7 @@ def _restored(
             write_header(path, recipe, task, state.particles, origin)
     if known is None and recipe.start is not None:
         initial = first or _train_stage(recipe.start, path / "start", None, session).state.particles
-        state = begin(recipe, task, session.device, initial, mesh)
+        state = begin(recipe, task, session.device, initial, mesh, state.normalizer)
     return state, _metrics(path, state, known or Written())
 
 
@@ -432,7 +437,7 @@ def _train_in_folder(recipe: Recipe, task: Task, state: State, saver: Saver, ses
     if state.step in due:
         _try_snapshot(saver.path, task, state)
     mesh = session.mesh
-    session.stop.within_step = lambda: state.interruptible and mesh.size == 1  # others would wait for this rank
+    preparing, session.stop.interrupts = session.stop.interrupts, lambda: state.interruptible and mesh.size == 1
     try:
         for record in optimize(recipe, task, state, due):
             if state.step in due:
@@ -460,6 +465,8 @@ def _train_in_folder(recipe: Recipe, task: Task, state: State, saver: Saver, ses
             except OSError as problem:  # such as a full disk
                 where = f"; the batch could not be kept ({problem})"
         raise NotFiniteError(error.trouble, where) from None
+    finally:
+        session.stop.interrupts = preparing
     return history
 
 
@@ -476,9 +483,12 @@ def _stop_if_asked(recipe: Recipe, state: State, path: Path, session: Session) -
     finished = state.step == recipe.steps and path == session.out
     if session.stop.signal_number is not None and not finished:
         stage = "" if path == session.out else f" of {path.relative_to(session.out)}/"
-        message = f"stopped at step {state.step} of {recipe.steps}{stage} and saved"
-        again = f"the same command or call with the folder {shlex.quote(str(session.out))} resumes it"
-        raise Stopped(f"{message}; {again}", session.stop.signal_number)
+        raise _stopped(f"stopped at step {state.step} of {recipe.steps}{stage} and saved", session)
+
+
+def _stopped(message: str, session: Session) -> Stopped:
+    again = f"the same command or call with the folder {shlex.quote(str(session.out))} resumes it"
+    return Stopped(f"{message}; {again}", session.stop.signal_number or signal.SIGINT)
 
 
 def _from_folder(recipe: Recipe, path: Path, device: torch.device) -> tuple[Particles, Particles]:
