@@ -13,18 +13,26 @@ import argparse
 import json
 import math
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import flint
 import numpy as np
 from numpy.typing import NDArray
 
 from refprior.exact import Channel, Coin, compare_priors, models, reference_prior
+from refprior.exact.oracle import Likelihoods, Objective
+from refprior.exact.solve import Problem, solve
+from refprior.exact.solve._ascent import optimal_weights
+from refprior.exact.solve._long import climbed, starting_atoms
 
 Array = NDArray[np.float64]
+Ball = Any  # of flint, which has no type annotations
+DIGITS = 120
 DIMENSIONS = (2, 4, 8, 16, 26)
 LAST, SIGMA = 5.0, 0.1  # the last time; the noise of five observations
-TOSSES = (5, 10, 20, 30, 50, 70, 100, 150, 200, 300, 400, 500, 700, 1000)
+TOSSES = (5, 10, 20, 30, 50, 70, 100, 150, 200, 300, 400, 500, 600, 700, 800, 1000)
 DRAWS = 1024
 
 
@@ -80,16 +88,120 @@ def compared(d: int) -> dict[str, Any]:
     }
 
 
-def counted(n: int) -> dict[str, Any]:
-    """Count the atoms of n tosses."""
-    began = time.process_time()
+def starts(n: int) -> Iterator[tuple[Array, Array]]:
+    """Yield atoms, as angles, and weights of n tosses in doubles: about the optimum, then other numbers of atoms."""
     prior = reference_prior(Coin(n))
+    yield prior.coordinates[:, 0], prior.weights
+    if prior.atoms_certified:
+        return
+    objective, shorter = Objective((Coin(n),)), Objective((Coin(min(253, n // 2)),))
+    bounds, near = objective.channel.bounds, solve(shorter, 1e-11)
+    problem = Problem(objective.table, bounds, np.array([0.3 / math.sqrt(n)]), symmetric=True)
+    for more in (0, 1, 2):
+        u, weights = starting_atoms(shorter.channel, near, math.pi * math.sqrt(n), bounds, more)
+        weights = optimal_weights(Likelihoods.of_values(objective, u), 1e-12, weights)
+        point = climbed(problem, problem.evaluate(u, weights), 1e-13)
+        yield point.u[:, 0], point.weights
+
+
+class Tosses:
+    """The likelihood of n tosses at an angle φ, w = sin²(φ/2), to DIGITS digits."""
+
+    def __init__(self, n: int) -> None:
+        logs = [(flint.arb(k) + 1).lgamma() for k in range(n + 1)]
+        self.n, self.ways = n, [logs[n] - logs[k] - logs[n - k] for k in range(n + 1)]
+
+    def log_likelihood(self, u: Ball) -> list[Ball]:
+        sine, cosine = 2 * (u / 2).sin().log(), 2 * (u / 2).cos().log()
+        return [ways + k * sine + (self.n - k) * cosine for k, ways in enumerate(self.ways)]
+
+    def scores(self, u: Ball) -> tuple[list[Ball], list[Ball]]:
+        """Return p'/p and p''/p."""
+        sine, cosine = (u / 2).sin(), (u / 2).cos()
+        first = [k * cosine / sine - (self.n - k) * sine / cosine for k in range(self.n + 1)]
+        a, b = 1 / (2 * sine**2), 1 / (2 * cosine**2)
+        return first, [x * x - k * a - (self.n - k) * b for k, x in enumerate(first)]
+
+
+def dot(a: list[Ball], b: list[Ball]) -> Ball:
+    return sum((x * y for x, y in zip(a, b, strict=True)), flint.arb(0))
+
+
+def refined(n: int, angles: Array, weights: Array) -> tuple[float, float] | None:
+    """Solve G = J and G' = 0 at the atoms by Newton steps to DIGITS digits, with both ends fixed.
+
+    Returns the residual, and the largest G − J at points between atoms; None if the steps do not converge. Unknowns
+    are (dπ_k, π_k du_k), as in doubles.
+    """
+    flint.ctx.dps = DIGITS
+    tosses, unit, count = Tosses(n), 1 / math.sqrt(n), len(angles)
+    u, pi = [flint.arb(float(x)) for x in angles[1:-1]], [flint.arb(float(x)) for x in weights]
+    ends = [[flint.arb(int(k == end)) for k in range(n + 1)] for end in (0, n)]
+    for number in range(15):
+        total = sum(pi, flint.arb(0))
+        pi = [(x / total).mid() for x in pi]
+        logs = [tosses.log_likelihood(x) for x in u]
+        p = [ends[0], *([x.exp() for x in row] for row in logs), ends[1]]
+        mixture = (flint.arb_mat([pi]) * flint.arb_mat(p)).entries()
+        log_mixture = [x.log() for x in mixture]
+        scores = [tosses.scores(x) for x in u]
+        above = [[q * (a - b) for q, a, b in zip(*parts, log_mixture)] for parts in zip(p[1:-1], logs)]
+        gains = [-log_mixture[0], *(sum(row, flint.arb(0)) for row in above), -log_mixture[n]]
+        slopes = [dot(row, first) for row, (first, _) in zip(above, scores)]
+        bends = [
+            dot(row, second) + dot(q, [x * x for x in first])
+            for row, q, (first, second) in zip(above, p[1:-1], scores)
+        ]
+        information = dot(pi, gains)
+        off = [information - x for x in gains] + [-x for x in slopes]
+        residual = max(abs(float(x.mid())) for x in off)
+        if residual < 10.0 ** (-DIGITS / 2):
+            break
+        if number > 5 and residual > 1e-9:
+            return None
+        inverse = [1 / x.sqrt() for x in mixture]
+        rows = p + [[a * b for a, b in zip(q, first)] for q, (first, _) in zip(p[1:-1], scores)]
+        root = flint.arb_mat([[a * b for a, b in zip(row, inverse)] for row in rows])
+        system = [[-x for x in row] for row in (root * root.transpose()).tolist()]
+        for k in range(count - 2):
+            system[k + 1][count + k] += slopes[k] / pi[k + 1]
+            system[count + k][count + k] += bends[k].min(flint.arb(0)) / pi[k + 1]  # a direction in which J rises
+        bordered = [row + [flint.arb(-int(i < count))] for i, row in enumerate(system)]
+        bordered.append([flint.arb(int(i < count)) for i in range(len(system) + 1)])
+        exact = flint.arb_mat([[x.mid() for x in row] for row in bordered])
+        try:
+            step = exact.solve(flint.arb_mat([[x.mid()] for x in [*off, flint.arb(0)]])).entries()
+        except ZeroDivisionError:
+            return None
+        moves = [x / q for x, q in zip(step[count:-1], pi[1:-1])]
+        shorter = [0.5 * float(q) / -float(x) for q, x in zip(pi, step) if x < 0]
+        length = flint.arb(min(1.0, *shorter, *(0.25 * unit / abs(float(x)) for x in moves)))
+        pi = [(q + length * x).mid() for q, x in zip(pi, step)]
+        u = [(x + length * move).mid() for x, move in zip(u, moves)]
+    else:
+        return None
+    places = np.interp(np.arange(0.1, count - 1, 0.2), np.arange(count), [0.0, *map(float, u), math.pi])
+    logs = [tosses.log_likelihood(flint.arb(float(x))) for x in places]
+    between = [dot([x.exp() for x in row], [a - b for a, b in zip(row, log_mixture)]) - information for row in logs]
+    return residual, max(float(x.mid()) for x in between)
+
+
+def counted(n: int) -> dict[str, Any]:
+    """Count the atoms of n tosses: a prior to DIGITS digits whose gain is below J between its atoms."""
+    began, fewer = time.process_time(), 0
+    for angles, weights in starts(n):
+        found = refined(n, angles, weights)
+        print(n, len(weights), found, flush=True)
+        if found is not None and found[1] < 0:
+            break
+        fewer, found = max(fewer, len(weights) if found is not None else 0), None
     return {
         "n": n,
-        "atoms": len(prior.weights),
-        "certified": prior.atoms_certified,
-        "information": prior.information,
-        "gap": prior.gap,
+        "atoms": len(weights) if found else None,
+        "more than": fewer,
+        "residual": found and found[0],
+        "between": found and found[1],
+        "information": reference_prior(Coin(n)).information,
         "seconds": round(time.process_time() - began, 1),
     }
 
