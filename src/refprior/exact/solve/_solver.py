@@ -88,23 +88,23 @@ def _symmetric(objective: Objective, point: Point, unit: Array, tolerance: float
     """
     grid = fisher_grid(objective.channel, SEARCH_SPACING, least=211)
     problem = Problem(objective.table, objective.channel.bounds, 0.5 * unit)
-    enough, trial, attempts = tolerance / 3, point, []
-    for number in range(8):
+    before = find_missing(objective, point, grid, unit, tolerance).excess
+    trial, attempts = point, []
+    for _ in range(8):
         mirrored = average_with_mirror_image(problem, trial)
         found = find_missing(objective, mirrored, grid, unit, tolerance)
         asymmetry = np.abs(found.surplus - found.surplus[::-1]).max()
         if not (objective.mirror or asymmetry < 1e-9):  # nats: more than rounding, so the model is not symmetric
             return point
         attempts.append((found.excess, mirrored))
-        if number == 0 and found.excess > enough:
-            enough = max(enough, find_missing(objective, point, grid, unit, tolerance).excess)
-        if found.excess <= enough:
+        even = max(found.excess, problem.residual(mirrored)) <= 1e-3 * tolerance
+        if even or found.excess <= before:
             break
         trial = equalize(problem, mirrored)
     least, best = min(attempts, key=lambda pair: pair[0])
     if best.information < point.information - tolerance:
         return point
-    if least <= enough:
+    if least <= max(before, tolerance / 3):
         return best
     u = np.vstack([point.u, problem.bounds.sum(axis=1) - point.u])
     return problem.evaluate(u, np.concatenate([point.weights, point.weights]) / 2)
