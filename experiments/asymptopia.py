@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import flint
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,6 +25,11 @@ from refprior.exact.oracle import Likelihoods, Objective
 from refprior.exact.solve import Problem, solve
 from refprior.exact.solve._ascent import optimal_weights
 from refprior.exact.solve._long import climbed, starting_atoms
+
+try:
+    import flint
+except ImportError:  # counts of atoms need it
+    flint = None
 
 Array = NDArray[np.float64]
 Ball = Any  # of flint, which has no type annotations
@@ -217,13 +221,13 @@ def table(records: list[dict[str, Any]]) -> None:
                 f"{p['bias']:.3f} ± {p['bias_error']:.3f}"
             )
             head = " " * len(head)
-    print("\nn     atoms  number     exp(I)  exponent")
-    last = None
-    for r in (r for r in records if "n" in r):
-        slope = math.log(r["atoms"] / last["atoms"]) / math.log(r["n"] / last["n"]) if last else math.nan
-        number = "certified" if r["certified"] else "about"
-        print(f"{r['n']:<5} {r['atoms']:5}  {number:9}  {math.exp(r['information']):6.2f}  {slope:8.3f}")
-        last = r
+    counts = [r for r in records if r.get("atoms") and "n" in r]
+    n, atoms = (np.array([r[key] for r in counts], dtype=float) for key in ("n", "atoms"))
+    slope, offset = np.polyfit(n ** (2 / 3), atoms, 1)
+    print(f"\nn     atoms  largest G - J between  exp(I)  {offset:.2f} + {slope:.3f} n^(2/3)")
+    for r in counts:
+        fit = offset + slope * r["n"] ** (2 / 3)
+        print(f"{r['n']:<5} {r['atoms']:5}  {r['between']:21.0e}  {math.exp(r['information']):6.2f}  {fit:.1f}")
 
 
 def figures(records: list[dict[str, Any]], folder: Path) -> None:
