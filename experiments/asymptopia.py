@@ -32,7 +32,7 @@ except ImportError:  # counts of atoms need it
     flint = None
 
 Array = NDArray[np.float64]
-Ball = Any  # of flint, which has no type annotations
+Ball = Balls = Any  # of flint, which has no type annotations, and arrays of them
 DIGITS = 120
 DIMENSIONS = (2, 4, 8, 16, 26)
 LAST, SIGMA = 5.0, 0.1  # the last time; the noise of five observations
@@ -109,26 +109,26 @@ def starts(n: int) -> Iterator[tuple[Array, Array]]:
 
 
 class Tosses:
-    """The likelihood of n tosses at an angle φ, w = sin²(φ/2), to DIGITS digits."""
+    """The likelihood of n tosses at an angle φ, w = sin²(φ/2), to DIGITS digits: (n + 1,) balls."""
 
     def __init__(self, n: int) -> None:
-        logs = [(flint.arb(k) + 1).lgamma() for k in range(n + 1)]
-        self.n, self.ways = n, [logs[n] - logs[k] - logs[n - k] for k in range(n + 1)]
+        self.heads = np.array([flint.arb(k) for k in range(n + 1)])
+        logs = np.array([(k + 1).lgamma() for k in self.heads])
+        self.tails, self.ways = self.heads[::-1], logs[n] - logs - logs[::-1]
 
-    def log_likelihood(self, u: Ball) -> list[Ball]:
-        sine, cosine = 2 * (u / 2).sin().log(), 2 * (u / 2).cos().log()
-        return [ways + k * sine + (self.n - k) * cosine for k, ways in enumerate(self.ways)]
+    def log_likelihood(self, u: Ball) -> Balls:
+        return self.ways + self.heads * (2 * (u / 2).sin().log()) + self.tails * (2 * (u / 2).cos().log())
 
-    def scores(self, u: Ball) -> tuple[list[Ball], list[Ball]]:
+    def scores(self, u: Ball) -> tuple[Balls, Balls]:
         """Return p'/p and p''/p."""
         sine, cosine = (u / 2).sin(), (u / 2).cos()
-        first = [k * cosine / sine - (self.n - k) * sine / cosine for k in range(self.n + 1)]
-        a, b = 1 / (2 * sine**2), 1 / (2 * cosine**2)
-        return first, [x * x - k * a - (self.n - k) * b for k, x in enumerate(first)]
+        first = self.heads * (cosine / sine) - self.tails * (sine / cosine)
+        return first, first**2 - self.heads / (2 * sine**2) - self.tails / (2 * cosine**2)
 
 
-def dot(a: list[Ball], b: list[Ball]) -> Ball:
-    return sum((x * y for x, y in zip(a, b, strict=True)), flint.arb(0))
+def each(name: str, values: Balls) -> Balls:
+    """Return what a method of every ball returns."""
+    return np.array([getattr(x, name)() for x in values.ravel()]).reshape(values.shape)
 
 
 def refined(n: int, angles: Array, weights: Array) -> tuple[float, float] | None:
@@ -138,56 +138,48 @@ def refined(n: int, angles: Array, weights: Array) -> tuple[float, float] | None
     are (dπ_k, π_k du_k), as in doubles.
     """
     flint.ctx.dps = DIGITS
-    tosses, unit, count = Tosses(n), 1 / math.sqrt(n), len(angles)
-    u, pi = [flint.arb(float(x)) for x in angles[1:-1]], [flint.arb(float(x)) for x in weights]
-    ends = [[flint.arb(int(k == end)) for k in range(n + 1)] for end in (0, n)]
+    tosses, count = Tosses(n), len(angles)
+    u, pi = np.array([flint.arb(x) for x in angles[1:-1]]), np.array([flint.arb(x) for x in weights])
+    ends = np.array([[flint.arb(int(k == end)) for k in range(n + 1)] for end in (0, n)])
+    inner, is_weight = np.arange(1, count - 1), np.arange(2 * count - 2) < count
     for number in range(15):
-        total = sum(pi, flint.arb(0))
-        pi = [(x / total).mid() for x in pi]
-        logs = [tosses.log_likelihood(x) for x in u]
-        p = [ends[0], *([x.exp() for x in row] for row in logs), ends[1]]
-        mixture = (flint.arb_mat([pi]) * flint.arb_mat(p)).entries()
-        log_mixture = [x.log() for x in mixture]
-        scores = [tosses.scores(x) for x in u]
-        above = [[q * (a - b) for q, a, b in zip(*parts, log_mixture)] for parts in zip(p[1:-1], logs)]
-        gains = [-log_mixture[0], *(sum(row, flint.arb(0)) for row in above), -log_mixture[n]]
-        slopes = [dot(row, first) for row, (first, _) in zip(above, scores)]
-        bends = [
-            dot(row, second) + dot(q, [x * x for x in first])
-            for row, q, (first, second) in zip(above, p[1:-1], scores)
-        ]
-        information = dot(pi, gains)
-        off = [information - x for x in gains] + [-x for x in slopes]
-        residual = max(abs(float(x.mid())) for x in off)
+        pi = each("mid", pi / pi.sum())
+        logs, scores = np.array([tosses.log_likelihood(x) for x in u]), [tosses.scores(x) for x in u]
+        first, second = np.array([a for a, _ in scores]), np.array([b for _, b in scores])
+        p = np.vstack([ends[:1], each("exp", logs), ends[1:]])
+        mixture = pi @ p
+        log_mixture = each("log", mixture)
+        above = p[1:-1] * (logs - log_mixture)
+        gains = np.concatenate([-log_mixture[:1], above.sum(axis=1), -log_mixture[-1:]])
+        slopes, bends = (above * first).sum(axis=1), (above * second + p[1:-1] * first**2).sum(axis=1)
+        information = pi @ gains
+        off = each("mid", np.concatenate([information - gains, -slopes]))
+        residual = float(abs(off).max())
         if residual < 10.0 ** (-DIGITS / 2):
             break
         if number > 5 and residual > 1e-9:
             return None
-        inverse = [1 / x.sqrt() for x in mixture]
-        rows = p + [[a * b for a, b in zip(q, first)] for q, (first, _) in zip(p[1:-1], scores)]
-        root = flint.arb_mat([[a * b for a, b in zip(row, inverse)] for row in rows])
-        system = [[-x for x in row] for row in (root * root.transpose()).tolist()]
-        for k in range(count - 2):
-            system[k + 1][count + k] += slopes[k] / pi[k + 1]
-            system[count + k][count + k] += bends[k].min(flint.arb(0)) / pi[k + 1]  # a direction in which J rises
-        bordered = [row + [flint.arb(-int(i < count))] for i, row in enumerate(system)]
-        bordered.append([flint.arb(int(i < count)) for i in range(len(system) + 1)])
-        exact = flint.arb_mat([[x.mid() for x in row] for row in bordered])
+        rows = flint.arb_mat((np.vstack([p, p[1:-1] * first]) / each("sqrt", mixture)).tolist())
+        system = -np.array((rows * rows.transpose()).tolist())
+        system[inner, count + inner - 1] += slopes / pi[1:-1]
+        falling = np.array([x.min(flint.arb(0)) for x in bends])  # so that J rises along the step
+        system[count + inner - 1, count + inner - 1] += falling / pi[1:-1]
+        ones = np.array([flint.arb(int(x)) for x in is_weight])
+        bordered = np.vstack([np.column_stack([system, -ones]), [*ones, flint.arb(0)]])
+        right = flint.arb_mat([[x] for x in [*off, flint.arb(0)]])
         try:
-            step = exact.solve(flint.arb_mat([[x.mid()] for x in [*off, flint.arb(0)]])).entries()
+            step = np.array(flint.arb_mat(each("mid", bordered).tolist()).solve(right).entries())
         except ZeroDivisionError:
             return None
-        moves = [x / q for x, q in zip(step[count:-1], pi[1:-1])]
-        shorter = [0.5 * float(q) / -float(x) for q, x in zip(pi, step) if x < 0]
-        length = flint.arb(min(1.0, *shorter, *(0.25 * unit / abs(float(x)) for x in moves)))
-        pi = [(q + length * x).mid() for q, x in zip(pi, step)]
-        u = [(x + length * move).mid() for x, move in zip(u, moves)]
+        move, change = step[count:-1] / pi[1:-1], step[:count]
+        shortest = max(1.0, 4 * math.sqrt(n) * float(abs(move).max()), float((-2 * change / pi).max()))
+        pi, u = each("mid", pi + change / shortest), each("mid", u + move / shortest)
     else:
         return None
     places = np.interp(np.arange(0.1, count - 1, 0.2), np.arange(count), [0.0, *map(float, u), math.pi])
-    logs = [tosses.log_likelihood(flint.arb(float(x))) for x in places]
-    between = [dot([x.exp() for x in row], [a - b for a, b in zip(row, log_mixture)]) - information for row in logs]
-    return residual, max(float(x.mid()) for x in between)
+    logs = np.array([tosses.log_likelihood(flint.arb(x)) for x in places])
+    between = (each("exp", logs) * (logs - log_mixture)).sum(axis=1) - information
+    return residual, float(between.max())
 
 
 def counted(n: int) -> dict[str, Any]:

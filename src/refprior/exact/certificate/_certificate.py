@@ -23,7 +23,16 @@ from scipy.ndimage import label
 
 from refprior.exact._arrays import Array
 from refprior.exact.certificate._bound import stays_below
-from refprior.exact.certificate._maxima import FLOOR, NEARLY, ROUNDING, Case, maxima, nearest_points, own_points, summits
+from refprior.exact.certificate._maxima import (
+    FLOOR,
+    NEARLY,
+    ROUNDING,
+    Case,
+    maxima,
+    nearest_points,
+    own_points,
+    summits,
+)
 from refprior.exact.channels import SampledMean, canonical
 from refprior.exact.oracle import Likelihoods, Objective, Point, evaluate, sensitivity
 from refprior.exact.sampling import Mixture, fresh_noise, sampled_maxima

@@ -89,7 +89,8 @@ class Coin(Channel):
 
     @property
     def windows(self) -> Windows:  # type: ignore[override]
-        return Windows(bool(self.axes.lengths[0] >= LONG_FROM), self._ends, self._log_likelihood_at, self._score_at, self._shortened)
+        long = bool(self.axes.lengths[0] >= LONG_FROM)
+        return Windows(long, self._ends, self._log_likelihood_at, self._score_at, self._shortened)
 
     def _ends(self, u: Array) -> tuple[Index, Index]:
         far = reach(self.n * np.sin(u[:, 0]) ** 2 / 4) / math.sqrt(self.n)

@@ -5,8 +5,6 @@ The search sums over the outcomes of the coarse channel, which for counts are fe
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from refprior.exact._arrays import Array
