@@ -14,8 +14,10 @@ import json
 import math
 import time
 from collections.abc import Iterator
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,13 +28,13 @@ from refprior.exact.solve import Problem, solve
 from refprior.exact.solve._ascent import optimal_weights
 from refprior.exact.solve._long import climbed, starting_atoms
 
-try:
-    import flint
-except ImportError:  # counts of atoms need it
-    flint = None
+flint: Any = None
+with suppress(ImportError):  # only counts of atoms need it
+    flint = import_module("flint")
 
 Array = NDArray[np.float64]
-Ball = Balls = Any  # of flint, which has no type annotations, and arrays of them
+Ball: TypeAlias = Any  # of flint, which has no type annotations
+Balls: TypeAlias = NDArray[Any]
 DIGITS = 120
 DIMENSIONS = (2, 4, 8, 16, 26)
 LAST, SIGMA = 5.0, 0.1  # the last time; the noise of five observations
@@ -117,7 +119,7 @@ class Tosses:
         self.tails, self.ways = self.heads[::-1], logs[n] - logs - logs[::-1]
 
     def log_likelihood(self, u: Ball) -> Balls:
-        return self.ways + self.heads * (2 * (u / 2).sin().log()) + self.tails * (2 * (u / 2).cos().log())
+        return np.asarray(self.ways + self.heads * (2 * (u / 2).sin().log()) + self.tails * (2 * (u / 2).cos().log()))
 
     def scores(self, u: Ball) -> tuple[Balls, Balls]:
         """Return p'/p and p''/p."""
