@@ -17,17 +17,21 @@ import statistics
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
 import refprior as rp
 from refprior._style import CONDITIONAL, ENSEMBLE, MARGINAL, PARTICLE, styled
+from refprior._files import write_bytes
+from refprior.methods import UnsupervisedTransfer
 from refprior.training import Evaluation, Record, Stopped
+from refprior.training.store import read_history
 
 ROOT = Path(__file__).parents[1]
 RESULTS, RUNS, DOCS = ROOT / "results", ROOT / "runs/paper", ROOT / "docs"
@@ -46,13 +50,18 @@ class Cell:
     def name(self) -> str:
         return " ".join([self.recipe, *(f"{k}={v}" for k, v in sorted(self.settings.items())), f"seed={self.seed}"])
 
+    def named(self) -> tuple[rp.Recipe, rp.training.Origin]:
+        """Return the recipe with its settings; a recipe that refprior does not have is a function of this program."""
+        known = self.recipe in rp.recipes.RECIPES
+        return rp.recipes.named(self.recipe if known else globals()[self.recipe], self.settings, seed=self.seed)
+
     @property
     def folder(self) -> Path:
         return RUNS / f"{self.recipe}-{hashlib.sha256(self.name.encode()).hexdigest()[:12]}"
 
 
 def grid(recipe: str, seeds: Sequence[int] = (0, 1, 2), **settings: str) -> list[Cell]:
-    """Return all combinations of comma-separated values; `__` in a name stands for a dot. Seeds vary slowest."""
+    """Return all combinations of comma-separated values; `__` in a name stands for a dot."""
     names = [name.replace("__", ".") for name in settings]
     values = [text.split(",") for text in settings.values()]
     return [
@@ -66,8 +75,36 @@ def mnist(**settings: str) -> list[Cell]:
 
 
 LABELS = "50,100,250,500,1000"
+HALF = {"data": "digits,mnist", "particles": "20", "steps": "500", "evaluate_every": "500"}
+
+
+def cases(recipe: str = "label_free_transfer", **settings: str) -> list[Cell]:
+    """Return cells of the two cases of the theory, and of the objective that the paper trained."""
+    return grid(recipe, **{**HALF, **settings})
+
+
+def source_first(data: Literal["digits", "mnist"] = "digits", seed: int = 0) -> rp.Recipe:
+    """Return `label_free_transfer` after 300 steps on the labels of the source alone."""
+    second = rp.recipes.label_free_transfer(data, seed=seed)
+    nothing = UnsupervisedTransfer(rp.ReferencePrior(gamma=0), beta=0)  # of the target
+    return replace(second, start=replace(second, method=nothing, steps=300, evaluate_every=300), head="same")
+
+
+LABELED = {"method": "LabeledSource", "method__beta": "0,0.95,0.984375"}  # the last: 1 - 1/m, m = 64 source images
 ITEMS: dict[str, list[Cell]] = {
     "entropies": grid("mnist_ssl", seeds=(0,), steps="500", evaluate_every="50", labels="50,500"),
+    "cases": [
+        *cases(**LABELED),
+        *cases(method="LabeledSource", source_batch="4"),
+        *cases(method="UnlabeledSource", method__beta="0,0.5,1"),
+        *cases(),
+        *cases(weak="Unchanged", strong="Unchanged"),
+        *cases("source_first", **LABELED),
+        *cases("source_first", method="UnlabeledSource", method__beta="1"),
+    ],
+    "faithful": grid(
+        "label_free_transfer", seeds=(0,), faithful="true", precision="bfloat16", target="high,low", evaluate_every="8192"
+    ),
     "order": mnist(labels="250", method__order="2,3,4,5"),
     "particles": mnist(labels="250", particles="2,4,8,16"),
     "ema": [*mnist(labels=LABELS), *mnist(labels=LABELS, optimizer__schedule="seven_sixteenths")],
@@ -76,23 +113,33 @@ ITEMS: dict[str, list[Cell]] = {
 
 def normal(cell: Cell) -> Cell:
     """Return the cell without settings that are the recipe's own, so that items share cells."""
-    default, _ = rp.recipes.named(cell.recipe, {}, seed=cell.seed)
-    kept = {
-        name: value
-        for name, value in cell.settings.items()
-        if rp.recipes.named(cell.recipe, {name: value}, seed=cell.seed).recipe.to_dict() != default.to_dict()
-    }
-    return Cell(cell.recipe, kept, cell.seed)
+    wanted, kept = cell.named()[0].to_dict(), dict(cell.settings)
+    for name in cell.settings:
+        less = replace(cell, settings={k: v for k, v in kept.items() if k != name})
+        try:
+            if less.named()[0].to_dict() == wanted:
+                kept = less.settings
+        except ValueError:  # the other settings need this one
+            continue
+    return replace(cell, settings=kept)
 
 
 # --- measuring
 
 
 def read(recipe: str) -> dict[str, Row]:
-    """Return the finished cells of a recipe by name."""
+    """Return the measured cells of a recipe by name; `step` of those that are not finished is below `steps`."""
     path = RESULTS / f"{recipe}.jsonl"
     rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
     return {Cell(row["recipe"], row["settings"], row["seed"]).name: row for row in rows}
+
+
+def write(row: Row) -> None:
+    """Replace the row of a cell, or add it."""
+    cell = Cell(row["recipe"], row["settings"], row["seed"])
+    rows = read(cell.recipe) | {cell.name: row}
+    lines = [json.dumps(r, ensure_ascii=False) + "\n" for r in rows.values()]
+    write_bytes(RESULTS / f"{cell.recipe}.jsonl", "".join(lines).encode())
 
 
 def commit() -> str:
@@ -103,8 +150,8 @@ def commit() -> str:
 
 
 def train(cell: Cell, end: float) -> Row:
-    """Train a cell until it is finished or the time is over; then `Stopped` is raised, and all is saved."""
-    recipe, origin = rp.recipes.named(cell.recipe, cell.settings, seed=cell.seed)
+    """Train a cell until it is finished or the time is over."""
+    recipe, origin = cell.named()
     spent, began = cell.folder.with_suffix(".seconds"), time.process_time()
     before = float(spent.read_text()) if spent.exists() else 0.0
 
@@ -112,12 +159,12 @@ def train(cell: Cell, end: float) -> Row:
         if time.monotonic() > end:
             signal.raise_signal(signal.SIGTERM)  # `rp.train` saves and raises Stopped
 
-    try:
-        run = rp.train(recipe, cell.folder, watch=watch, origin=origin)
-    finally:
-        seconds = before + time.process_time() - began
-        spent.parent.mkdir(parents=True, exist_ok=True)
-        spent.write_text(str(seconds))
+    with suppress(Stopped):
+        rp.train(recipe, cell.folder, watch=watch, origin=origin)
+    seconds = before + time.process_time() - began
+    write_bytes(spent, str(seconds).encode())
+    records = read_history(cell.folder)
+    evaluations = [r.evaluation for r in records if r.evaluation is not None]
     return {
         "recipe": cell.recipe,
         "settings": cell.settings,
@@ -125,17 +172,16 @@ def train(cell: Cell, end: float) -> Row:
         "commit": commit(),
         "date": datetime.now(UTC).date().isoformat(),
         "steps": recipe.steps,
+        "step": records[-1].step if records else 0,
         "core_hours": round(seconds / 3600, 4),
-        **scores(run.result.evaluation),
-        "curve": curve(rp.report.summarize(cell.folder).records),
+        **(scores(evaluations[-1]) if evaluations else {}),
+        "curve": curve(records),
     }
 
 
-def scores(evaluation: Evaluation | None) -> Row:
+def scores(evaluation: Evaluation) -> Row:
     """Return an evaluation in percent."""
     found: Row = {}
-    if evaluation is None:
-        return found
     if evaluation.consensus is not None:
         found["consensus"] = {name: percent(value) for name, value in vars(evaluation.consensus).items()}
     for part in ("test", "validation"):
@@ -154,37 +200,37 @@ def percent(value: float | None) -> float | None:
     return None if value is None else round(100 * value, 2)
 
 
+IN_CURVES = ("test ema", "test raw particles", "consensus")
+
+
 def curve(records: Sequence[Record]) -> list[Row]:
     """Return about twenty points of training: the terms of the loss, and accuracies where there are some."""
     every = -(-len(records) // 20)
     return [
         {"step": r.step, **{k: None if v is None else round(v, 4) for k, v in r.terms.items()}}
-        | {k: v for k, v in scores(r.evaluation).items() if k in ("test ema", "test raw particles")}
+        | {k: v for k, v in (scores(r.evaluation) if r.evaluation else {}).items() if k in IN_CURVES}
         for i, r in enumerate(records)
         if i % every == 0 or r.evaluation is not None
     ]
 
 
 def measure(items: Sequence[str], minutes: float) -> None:
-    """Train the missing cells of items in their order."""
+    """Train the missing cells of items in their order, the first seed of all of them first."""
     torch.set_num_threads(1)
     end = time.monotonic() + 60 * minutes
-    for cell in (normal(cell) for item in items for cell in ITEMS[item]):
-        if cell.name in read(cell.recipe):
+    for cell in sorted((normal(cell) for item in items for cell in ITEMS[item]), key=lambda cell: cell.seed):
+        if (known := read(cell.recipe).get(cell.name)) and known["step"] == known["steps"]:
             continue
         if time.monotonic() > end:
             return
         try:
-            row = train(cell, end)
-        except Stopped:
-            return
+            write(row := train(cell, end))
         except (ArithmeticError, ValueError) as error:  # the other cells do not depend on it
             print(f"{cell.name}: {error}", flush=True)
             continue
-        RESULTS.mkdir(exist_ok=True)
-        with (RESULTS / f"{cell.recipe}.jsonl").open("a") as file:
-            print(json.dumps(row, ensure_ascii=False), file=file)
-        print(f"{cell.name}: {row.get('test ema')} {row['core_hours']} core-hours", flush=True)
+        accuracy = row["consensus"]["test"] if "consensus" in row else row.get("test ema")
+        print(f"{cell.name}: step {row['step']}, {accuracy} %, {row['core_hours']} core-hours", flush=True)
+
 
 
 def main() -> None:
