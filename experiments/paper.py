@@ -11,25 +11,29 @@ and core-hours. Unfinished ones are run folders in runs/paper, which the same co
 import argparse
 import hashlib
 import json
-import re
+import math
 import signal
 import statistics
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cache, partial
 from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
+from matplotlib.figure import Figure
 
 import refprior as rp
-from refprior._style import CONDITIONAL, ENSEMBLE, MARGINAL, PARTICLE, styled
-from refprior._files import write_bytes
+from experiments.manifold_study import read_table
+from refprior._style import CONDITIONAL, ENSEMBLE, MARGINAL, MARKERS, PARTICLE, SERIES, SOFT, styled
+from refprior._files import write_bytes, write_figure
 from refprior.methods import UnsupervisedTransfer
+from refprior.report import PUBLISHED
 from refprior.training import Evaluation, Record, Stopped
 from refprior.training.store import read_history
 
@@ -74,6 +78,7 @@ def mnist(**settings: str) -> list[Cell]:
     return grid("mnist_ssl", **{"steps": "500", **settings})
 
 
+TASKS = "vehicles_1,vehicles_2,fish,people,aquatic_mammals"
 LABELS = "50,100,250,500,1000"
 HALF = {"data": "digits,mnist", "particles": "20", "steps": "500", "evaluate_every": "500"}
 
@@ -101,6 +106,17 @@ ITEMS: dict[str, list[Cell]] = {
         *cases(weak="Unchanged", strong="Unchanged"),
         *cases("source_first", **LABELED),
         *cases("source_first", method="UnlabeledSource", method__beta="1"),
+    ],
+    "cifar10": grid("cifar10_ssl_medium", labels="250,50", method="ReferencePrior,FixMatch,FreeMatch,Supervised"),
+    "matrix": [
+        *grid("cifar100_transfer_medium", seeds=(0,), target=TASKS, approach="supervised,semi_supervised"),
+        *(
+            cell
+            for cell in grid(
+                "cifar100_transfer_medium", seeds=(0,), target=TASKS, source=TASKS, approach="transfer,fine_tuning"
+            )
+            if cell.settings["source"] != cell.settings["target"]
+        ),
     ],
     "faithful": grid(
         "label_free_transfer", seeds=(0,), faithful="true", precision="bfloat16", target="high,low", evaluate_every="8192"
@@ -142,6 +158,7 @@ def write(row: Row) -> None:
     write_bytes(RESULTS / f"{cell.recipe}.jsonl", "".join(lines).encode())
 
 
+@cache
 def commit() -> str:
     """Return the commit of the code, with a + if the library has changes."""
     git = ["git", "-C", str(ROOT)]
@@ -217,6 +234,7 @@ def curve(records: Sequence[Record]) -> list[Row]:
 def measure(items: Sequence[str], minutes: float) -> None:
     """Train the missing cells of items in their order, the first seed of all of them first."""
     torch.set_num_threads(1)
+    commit()  # that of the code which runs, whatever is committed while it does
     end = time.monotonic() + 60 * minutes
     for cell in sorted((normal(cell) for item in items for cell in ITEMS[item]), key=lambda cell: cell.seed):
         if (known := read(cell.recipe).get(cell.name)) and known["step"] == known["steps"]:
@@ -230,7 +248,205 @@ def measure(items: Sequence[str], minutes: float) -> None:
             continue
         accuracy = row["consensus"]["test"] if "consensus" in row else row.get("test ema")
         print(f"{cell.name}: step {row['step']}, {accuracy} %, {row['core_hours']} core-hours", flush=True)
+        if row["step"] < row["steps"]:
+            return  # the time is over, or a signal came
 
+
+
+# --- tables and figures
+
+
+def rows_of(cells: Sequence[Cell]) -> list[Row]:
+    """Return the finished cells among these."""
+    found = [read(cell.recipe).get(cell.name) for cell in map(normal, cells)]
+    return [row for row in found if row is not None and row["step"] == row["steps"]]
+
+
+def spread(cells: Sequence[Cell], value: Callable[[Row], float]) -> str:
+    """Return mean ± standard deviation of the finished cells, and their number if some are missing."""
+    values = [value(row) for row in rows_of(cells)]
+    if not values:
+        return "unfinished"
+    shown = f"{statistics.mean(values):.1f}" + (f" ± {statistics.stdev(values):.1f}" if len(values) > 1 else "")
+    return shown if len(values) == len(cells) else f"{shown} ({len(values)} of {len(cells)})"
+
+
+def selected(item: str, **settings: str) -> list[Cell]:
+    """Return the cells of an item with these settings; `__` in a name stands for a dot."""
+    wanted = {name.replace("__", "."): value for name, value in settings.items()}
+    return [cell for cell in ITEMS[item] if wanted.items() <= cell.settings.items()]
+
+
+def provenance(item: str) -> str:
+    """Return what an item took, and how to go on."""
+    cells = list({cell.name: cell for cell in map(normal, ITEMS[item])}.values())
+    rows = rows_of(cells)
+    commits = ", ".join(sorted({row["commit"] for row in rows}))
+    hours = sum(row["core_hours"] for row in rows)
+    return (
+        f"{len(rows)} of {len(cells)} runs, {hours:.2f} core-hours, commits {commits or 'none'}: "
+        f"`python -m experiments.paper train {item}`."
+    )
+
+
+EMA, RAW = (partial(lambda name, row: row[name], f"test {weights}") for weights in ("ema", "raw"))
+
+
+def particle(row: Row) -> float:
+    return statistics.mean(row["test ema particles"])
+
+
+def printed(table: str, field: str) -> dict[str, str]:
+    """Return what the paper printed in a table, by the row's name or, for its main table, the number of labels."""
+    rows = [r for r in PUBLISHED["cifar10_ssl"] if r.table == table and r.source == "paper"]
+    main = table == "tab:cifar10_ssl"
+    rows = [r for r in rows if r.name == "Deep Reference Prior"] if main else rows
+    return {str(r.labels) if main else r.name: getattr(r, field) for r in rows}
+
+
+def ablation(item: str, setting: str, name: str) -> list[list[str]]:
+    """Return a table by one setting beside the paper's."""
+    paper = printed(f"tab:app:{item}", "raw")
+    body = []
+    for value, number in ((text.split()[1 if item == "order" else 0], n) for text, n in paper.items()):
+        cells = selected(item, **{setting: value})
+        body.append([value, number, *(spread(cells, score) for score in (EMA, RAW, particle))])
+    head = [name, "paper, CIFAR-10, 1000 labels", "MNIST, 250 labels: EMA", "without EMA", "particle, EMA"]
+    return [head, *sorted(body, key=lambda line: int(line[0]))]
+
+
+def ema_table() -> list[list[str]]:
+    head = ["labels", "paper: EMA", "without", "here, cosine: EMA", "without", "here, 7/16 of a cosine: EMA", "without"]
+    ema, raw = (printed("tab:cifar10_ssl", field) for field in ("ensemble", "raw"))
+    body = []
+    for n in LABELS.split(","):
+        both = [c for c in selected("ema", labels=n)]
+        ends = [[c for c in both if ("optimizer.schedule" in c.settings) == long] for long in (False, True)]
+        body.append([n, ema[n], raw[n], *(spread(cells, score) for cells in ends for score in (EMA, RAW))])
+    return [head, *body]
+
+
+def consensus(row: Row) -> float:
+    value = row["consensus"]["test"]
+    assert isinstance(value, float)
+    return value
+
+
+def effective(row: Row) -> float:
+    """Return the effective number of particles of the source's posterior at the end."""
+    value = row["curve"][-1]["source_weights"]
+    assert isinstance(value, float)
+    return value
+
+
+CASES = {
+    "case 2, β = 0, the definition": ("", {"method": "LabeledSource", "method.beta": "0"}),
+    "case 2, β = 0.95": ("", {"method": "LabeledSource", "method.beta": "0.95"}),
+    "case 2, β = 1 − 1/m = 63/64": ("", {"method": "LabeledSource", "method.beta": "0.984375"}),
+    "case 2, β = 0, m = 4": ("", {"method": "LabeledSource", "source_batch": "4"}),
+    "case 2, β = 0, after 300 source steps": ("source_first", {"method": "LabeledSource", "method.beta": "0"}),
+    "case 2, β = 0.95, after 300 source steps": ("source_first", {"method": "LabeledSource", "method.beta": "0.95"}),
+    "case 2, β = 63/64, after 300 source steps": ("source_first", {"method": "LabeledSource", "method.beta": "0.984375"}),
+    "case 1, β = 0": ("", {"method": "UnlabeledSource", "method.beta": "0"}),
+    "case 1, β = 0.5": ("", {"method": "UnlabeledSource", "method.beta": "0.5"}),
+    "case 1, β = 1, the definition": ("", {"method": "UnlabeledSource", "method.beta": "1"}),
+    "case 1, β = 1, after 300 source steps": ("source_first", {"method": "UnlabeledSource", "method.beta": "1"}),
+    "eq: mnist_transfer, without views": ("", {"weak": "Unchanged"}),
+    "eq: mnist_transfer": ("", {}),
+}
+
+
+def cases_table() -> list[list[str]]:
+    head = ["objective", "digits: consensus", "effective particles of 20", "MNIST: consensus", "effective particles"]
+    body = []
+    for name, (recipe, settings) in CASES.items():
+        line = [name]
+        for data in ("digits", "mnist"):
+            cells = [
+                c
+                for c in ITEMS["cases"]
+                if c.recipe == (recipe or "label_free_transfer")
+                and {k: v for k, v in c.settings.items() if k not in HALF and k != "strong"} == settings
+                and c.settings["data"] == data
+            ]
+            weighted = settings.get("method") == "LabeledSource"
+            line += [spread(cells, consensus), spread(cells, effective) if weighted else "20"]
+        body.append(line)
+    return [head, *body]
+
+
+@styled
+def entropies() -> Figure:
+    """Draw both entropies with few and many labels over training, as fig:particle_accuracy_entropy, and accuracies."""
+    figure = Figure(figsize=(8.4, 3.2), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    for cell, style in zip(ITEMS["entropies"], ("-", "--"), strict=True):
+        for row in rows_of([cell]):
+            steps = [point["step"] for point in row["curve"]]
+            labels = cell.settings["labels"]
+            for name, color, symbol in (
+                ("marginal_entropy", MARGINAL, "H(y | x)"),
+                ("conditional_entropy", CONDITIONAL, "H(y | x, w)"),
+            ):
+                values = [point[name] for point in row["curve"]]
+                right.plot(steps, values, style, color=color, label=f"{symbol}, {labels} labels")
+            if labels == "50":
+                scored = [point for point in row["curve"] if "test ema" in point]
+                at = [point["step"] for point in scored]
+                for k in range(len(scored[0]["test raw particles"])):
+                    each = [point["test raw particles"][k] for point in scored]
+                    left.plot(at, each, color=PARTICLE, lw=0.8, label="each particle" if k == 0 else None)
+                left.plot(at, [point["test ema"] for point in scored], color=ENSEMBLE, label="ensemble, EMA")
+    left.set(xlabel="step", ylabel="accuracy on the test part, %", title="50 labels", ylim=(50, 100))
+    right.set(xlabel="step", ylabel="nats per tuple of two images", ylim=(0, None), title="the two entropies")
+    for axes in (left, right):
+        axes.legend()
+    return figure
+
+
+@styled
+def distinguishable() -> Figure:
+    """Draw how many models n samples can tell apart, exp(I): of a coin, and of networks on MNIST 3 against 5."""
+    figure = Figure(figsize=(8.4, 3.2), layout="constrained")
+    coin, networks = figure.subplots(1, 2)
+    lines = [json.loads(line) for line in (ROOT / "experiments/asymptopia.jsonl").read_text().splitlines()]
+    tosses = [r for r in lines if "n" in r and r["n"] <= 150]  # beyond, the number of atoms is not certified
+    n = [r["n"] for r in tosses]
+    coin.plot(n, [r["atoms"] for r in tosses], "o-", ms=3, color=PARTICLE, label="atoms of the prior (certified)")
+    coin.plot(n, [math.exp(r["information"]) for r in tosses], "s--", ms=3, color=ENSEMBLE, label="exp(I): told apart")
+    coin.set(xscale="log", yscale="log", xlabel="tosses n", title="a coin")
+    coin.legend()
+    found = read_table(DOCS / "results.md")
+    orders = sorted({r.order for r in found})
+    for count, color, mark in zip((10, 30, 100, 1000), SERIES, MARKERS, strict=False):
+        told = [math.exp(r.information) for order in orders for r in found if (r.particles, r.order) == (count, order)]
+        networks.plot(orders, told, f"{mark}-", ms=3, color=color, label=f"K = {count}")
+    networks.plot(orders, [2**order for order in orders], ":", color=SOFT, label="2ⁿ, all labelings")
+    networks.set(yscale="log", xlabel="order n", ylabel="exp(I)", title="networks, MNIST 3 against 5", xticks=orders)
+    networks.legend()
+    return figure
+
+
+TABLES: dict[str, Callable[[], list[list[str]]]] = {
+    "order": partial(ablation, "order", "method__order", "order"),
+    "particles": partial(ablation, "particles", "particles", "particles"),
+    "ema": ema_table,
+    "cases": cases_table,
+}
+FIGURES = {"entropies_labels.png": entropies, "distinguishable.png": distinguishable}
+
+
+def write_tables() -> None:
+    """Put the tables between their marks in docs/results.md, and write the figures."""
+    page = DOCS / "results.md"
+    text = page.read_text()
+    for item, table in TABLES.items():
+        begin, end = f"<!-- {item}: python -m experiments.paper tables -->\n", f"<!-- end of {item} -->"
+        before, rest = text.split(begin)
+        text = f"{before}{begin}{rp.report.as_markdown(table())}\n\n{provenance(item)}\n{end}{rest.split(end)[1]}"
+    write_bytes(page, text.encode())
+    for name, draw in FIGURES.items():
+        write_figure(DOCS / "figures" / name, draw())
 
 
 def main() -> None:
@@ -244,6 +460,11 @@ def main() -> None:
         parser.error(f"there is no item {unknown[0]}; there are {', '.join(ITEMS)}")
     if options.what == "train":
         measure(options.items or list(ITEMS), options.minutes)
+    elif options.what == "tables":
+        write_tables()
+    else:
+        for item in options.items or ITEMS:
+            print(f"{item:12}", provenance(item))
 
 
 if __name__ == "__main__":
