@@ -16,7 +16,7 @@ import signal
 import statistics
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -30,10 +30,10 @@ from matplotlib.figure import Figure
 
 import refprior as rp
 from experiments.manifold_study import read_table
-from refprior._style import CONDITIONAL, ENSEMBLE, MARGINAL, MARKERS, PARTICLE, SERIES, SOFT, styled
 from refprior._files import write_bytes, write_figure
+from refprior._style import CONDITIONAL, ENSEMBLE, MARGINAL, MARKERS, PARTICLE, SERIES, SOFT, styled
 from refprior.methods import UnsupervisedTransfer
-from refprior.report import PUBLISHED
+from refprior.report import PUBLISHED, Published
 from refprior.training import Evaluation, Record, Stopped
 from refprior.training.store import read_history
 
@@ -64,28 +64,12 @@ class Cell:
         return RUNS / f"{self.recipe}-{hashlib.sha256(self.name.encode()).hexdigest()[:12]}"
 
 
-def grid(recipe: str, seeds: Sequence[int] = (0, 1, 2), **settings: str) -> list[Cell]:
-    """Return all combinations of comma-separated values; `__` in a name stands for a dot."""
-    names = [name.replace("__", ".") for name in settings]
+def grid(recipe: str, settings: Mapping[str, str], seeds: Sequence[int] = (0, 1, 2)) -> list[Cell]:
+    """Return all combinations of comma-separated values."""
     values = [text.split(",") for text in settings.values()]
     return [
-        Cell(recipe, dict(zip(names, chosen, strict=True)), seed) for seed in seeds for chosen in product(*values)
+        Cell(recipe, dict(zip(settings, chosen, strict=True)), seed) for seed in seeds for chosen in product(*values)
     ]
-
-
-def mnist(**settings: str) -> list[Cell]:
-    """Return cells of `mnist_ssl` with half of its steps."""
-    return grid("mnist_ssl", **{"steps": "500", **settings})
-
-
-TASKS = "vehicles_1,vehicles_2,fish,people,aquatic_mammals"
-LABELS = "50,100,250,500,1000"
-HALF = {"data": "digits,mnist", "particles": "20", "steps": "500", "evaluate_every": "500"}
-
-
-def cases(recipe: str = "label_free_transfer", **settings: str) -> list[Cell]:
-    """Return cells of the two cases of the theory, and of the objective that the paper trained."""
-    return grid(recipe, **{**HALF, **settings})
 
 
 def source_first(data: Literal["digits", "mnist"] = "digits", seed: int = 0) -> rp.Recipe:
@@ -95,35 +79,58 @@ def source_first(data: Literal["digits", "mnist"] = "digits", seed: int = 0) -> 
     return replace(second, start=replace(second, method=nothing, steps=300, evaluate_every=300), head="same")
 
 
-LABELED = {"method": "LabeledSource", "method__beta": "0,0.95,0.984375"}  # the last: 1 - 1/m, m = 64 source images
+MNIST = {"steps": "500", "labels": "250"}
+LABELS = {"steps": "500", "labels": "50,100,250,500,1000"}
+TASKS = "vehicles_1,vehicles_2,fish,people,aquatic_mammals"
+HALF = {"data": "digits,mnist", "particles": "20", "steps": "500", "evaluate_every": "500"}
+CASES = {  # names in the table, and settings beside HALF; with m = 64 source images in a step, 63/64 is 1 - 1/m
+    "case 2, β = 0, the definition": {"method": "LabeledSource", "method.beta": "0"},
+    "case 2, β = 0.95": {"method": "LabeledSource", "method.beta": "0.95"},
+    "case 2, β = 1 − 1/m = 63/64": {"method": "LabeledSource", "method.beta": "0.984375"},
+    "case 2, β = 0, m = 4": {"method": "LabeledSource", "source_batch": "4"},
+    "case 1, β = 0": {"method": "UnlabeledSource", "method.beta": "0"},
+    "case 1, β = 0.5": {"method": "UnlabeledSource", "method.beta": "0.5"},
+    "case 1, β = 1, the definition": {"method": "UnlabeledSource", "method.beta": "1"},
+    "eq: mnist_transfer without views": {"weak": "Unchanged", "strong": "Unchanged"},
+    "eq: mnist_transfer": {},
+}
+SOURCE_FIRST = {
+    "case 2, β = 0": {"method": "LabeledSource", "method.beta": "0"},
+    "case 2, β = 0.95": {"method": "LabeledSource", "method.beta": "0.95"},
+    "case 2, β = 63/64": {"method": "LabeledSource", "method.beta": "0.984375"},
+    "case 1, β = 1": {"method": "UnlabeledSource", "method.beta": "1"},
+}
 ITEMS: dict[str, list[Cell]] = {
-    "entropies": grid("mnist_ssl", seeds=(0,), steps="500", evaluate_every="50", labels="50,500"),
+    "entropies": grid("mnist_ssl", {"steps": "500", "evaluate_every": "50", "labels": "50,500"}, seeds=(0,)),
+    "order": grid("mnist_ssl", MNIST | {"method.order": "2,3,4,5"}),
+    "particles": grid("mnist_ssl", MNIST | {"particles": "2,4,8,16"}),
+    "ema": grid("mnist_ssl", LABELS) + grid("mnist_ssl", LABELS | {"optimizer.schedule": "seven_sixteenths"}),
     "cases": [
-        *cases(**LABELED),
-        *cases(method="LabeledSource", source_batch="4"),
-        *cases(method="UnlabeledSource", method__beta="0,0.5,1"),
-        *cases(),
-        *cases(weak="Unchanged", strong="Unchanged"),
-        *cases("source_first", **LABELED),
-        *cases("source_first", method="UnlabeledSource", method__beta="1"),
+        *(cell for settings in CASES.values() for cell in grid("label_free_transfer", HALF | settings)),
+        *(cell for settings in SOURCE_FIRST.values() for cell in grid("source_first", HALF | settings)),
     ],
-    "cifar10": grid("cifar10_ssl_medium", labels="250,50", method="ReferencePrior,FixMatch,FreeMatch,Supervised"),
+    "faithful": grid(
+        "label_free_transfer",
+        {"faithful": "true", "precision": "bfloat16", "target": "high,low", "evaluate_every": "8192"},
+        seeds=(0,),
+    ),
+    "cifar10": grid(
+        "cifar10_ssl_medium",
+        {"labels": "250,50", "method": "ReferencePrior,FixMatch,FreeMatch,Supervised"},
+        seeds=(0, 1),
+    ),
     "matrix": [
-        *grid("cifar100_transfer_medium", seeds=(0,), target=TASKS, approach="supervised,semi_supervised"),
+        *grid("cifar100_transfer_medium", {"target": TASKS, "approach": "supervised,semi_supervised"}, seeds=(0,)),
         *(
             cell
             for cell in grid(
-                "cifar100_transfer_medium", seeds=(0,), target=TASKS, source=TASKS, approach="transfer,fine_tuning"
+                "cifar100_transfer_medium",
+                {"target": TASKS, "source": TASKS, "approach": "transfer,fine_tuning"},
+                seeds=(0,),
             )
             if cell.settings["source"] != cell.settings["target"]
         ),
     ],
-    "faithful": grid(
-        "label_free_transfer", seeds=(0,), faithful="true", precision="bfloat16", target="high,low", evaluate_every="8192"
-    ),
-    "order": mnist(labels="250", method__order="2,3,4,5"),
-    "particles": mnist(labels="250", particles="2,4,8,16"),
-    "ema": [*mnist(labels=LABELS), *mnist(labels=LABELS, optimizer__schedule="seven_sixteenths")],
 }
 
 
@@ -252,7 +259,6 @@ def measure(items: Sequence[str], minutes: float) -> None:
             return  # the time is over, or a signal came
 
 
-
 # --- tables and figures
 
 
@@ -271,12 +277,6 @@ def spread(cells: Sequence[Cell], value: Callable[[Row], float]) -> str:
     return shown if len(values) == len(cells) else f"{shown} ({len(values)} of {len(cells)})"
 
 
-def selected(item: str, **settings: str) -> list[Cell]:
-    """Return the cells of an item with these settings; `__` in a name stands for a dot."""
-    wanted = {name.replace("__", "."): value for name, value in settings.items()}
-    return [cell for cell in ITEMS[item] if wanted.items() <= cell.settings.items()]
-
-
 def provenance(item: str) -> str:
     """Return what an item took, and how to go on."""
     cells = list({cell.name: cell for cell in map(normal, ITEMS[item])}.values())
@@ -289,89 +289,69 @@ def provenance(item: str) -> str:
     )
 
 
-EMA, RAW = (partial(lambda name, row: row[name], f"test {weights}") for weights in ("ema", "raw"))
+def ema(row: Row) -> float:
+    return float(row["test ema"])
+
+
+def raw(row: Row) -> float:
+    return float(row["test raw"])
 
 
 def particle(row: Row) -> float:
-    return statistics.mean(row["test ema particles"])
+    return float(statistics.mean(row["test ema particles"]))
 
 
-def printed(table: str, field: str) -> dict[str, str]:
-    """Return what the paper printed in a table, by the row's name or, for its main table, the number of labels."""
-    rows = [r for r in PUBLISHED["cifar10_ssl"] if r.table == table and r.source == "paper"]
-    main = table == "tab:cifar10_ssl"
-    rows = [r for r in rows if r.name == "Deep Reference Prior"] if main else rows
-    return {str(r.labels) if main else r.name: getattr(r, field) for r in rows}
+def consensus(row: Row) -> float:
+    return float(row["consensus"]["test"])
+
+
+def effective(row: Row) -> float:
+    """Return the effective number of particles at the end: of the source's posterior where the method weights by it."""
+    return float(row["curve"][-1].get("source_weights", row["settings"]["particles"]))
+
+
+def printed(table: str) -> dict[str, Published]:
+    """Return the paper's rows of a table by their names."""
+    return {row.name: row for row in PUBLISHED["cifar10_ssl"] if row.table == table and row.source == "paper"}
 
 
 def ablation(item: str, setting: str, name: str) -> list[list[str]]:
-    """Return a table by one setting beside the paper's."""
-    paper = printed(f"tab:app:{item}", "raw")
+    """Return a table by one setting beside the paper's; `name` is what the paper's row is called."""
+    paper = printed(f"tab:app:{item}")
     body = []
-    for value, number in ((text.split()[1 if item == "order" else 0], n) for text, n in paper.items()):
-        cells = selected(item, **{setting: value})
-        body.append([value, number, *(spread(cells, score) for score in (EMA, RAW, particle))])
-    head = [name, "paper, CIFAR-10, 1000 labels", "MNIST, 250 labels: EMA", "without EMA", "particle, EMA"]
-    return [head, *sorted(body, key=lambda line: int(line[0]))]
+    for value in dict.fromkeys(cell.settings[setting] for cell in ITEMS[item]):
+        cells = [cell for cell in ITEMS[item] if cell.settings[setting] == value]
+        body.append([value, paper[name.format(value)].raw, *(spread(cells, score) for score in (ema, raw, particle))])
+    return [[item, "paper: CIFAR-10, 1000 labels", "here: EMA", "here: without EMA", "here: a particle, EMA"], *body]
 
 
 def ema_table() -> list[list[str]]:
     head = ["labels", "paper: EMA", "without", "here, cosine: EMA", "without", "here, 7/16 of a cosine: EMA", "without"]
-    ema, raw = (printed("tab:cifar10_ssl", field) for field in ("ensemble", "raw"))
+    paper = [r for r in PUBLISHED["cifar10_ssl"] if (r.table, r.name) == ("tab:cifar10_ssl", "Deep Reference Prior")]
     body = []
-    for n in LABELS.split(","):
-        both = [c for c in selected("ema", labels=n)]
-        ends = [[c for c in both if ("optimizer.schedule" in c.settings) == long] for long in (False, True)]
-        body.append([n, ema[n], raw[n], *(spread(cells, score) for cells in ends for score in (EMA, RAW))])
+    for row in paper:
+        cells = [cell for cell in ITEMS["ema"] if cell.settings["labels"] == str(row.labels)]
+        cosine = [cell for cell in cells if "optimizer.schedule" not in cell.settings]
+        other = [cell for cell in cells if cell not in cosine]
+        measured = [spread(these, score) for these in (cosine, other) for score in (ema, raw)]
+        body.append([str(row.labels), row.ensemble, row.raw, *measured])
     return [head, *body]
 
 
-def consensus(row: Row) -> float:
-    value = row["consensus"]["test"]
-    assert isinstance(value, float)
-    return value
-
-
-def effective(row: Row) -> float:
-    """Return the effective number of particles of the source's posterior at the end."""
-    value = row["curve"][-1]["source_weights"]
-    assert isinstance(value, float)
-    return value
-
-
-CASES = {
-    "case 2, β = 0, the definition": ("", {"method": "LabeledSource", "method.beta": "0"}),
-    "case 2, β = 0.95": ("", {"method": "LabeledSource", "method.beta": "0.95"}),
-    "case 2, β = 1 − 1/m = 63/64": ("", {"method": "LabeledSource", "method.beta": "0.984375"}),
-    "case 2, β = 0, m = 4": ("", {"method": "LabeledSource", "source_batch": "4"}),
-    "case 2, β = 0, after 300 source steps": ("source_first", {"method": "LabeledSource", "method.beta": "0"}),
-    "case 2, β = 0.95, after 300 source steps": ("source_first", {"method": "LabeledSource", "method.beta": "0.95"}),
-    "case 2, β = 63/64, after 300 source steps": ("source_first", {"method": "LabeledSource", "method.beta": "0.984375"}),
-    "case 1, β = 0": ("", {"method": "UnlabeledSource", "method.beta": "0"}),
-    "case 1, β = 0.5": ("", {"method": "UnlabeledSource", "method.beta": "0.5"}),
-    "case 1, β = 1, the definition": ("", {"method": "UnlabeledSource", "method.beta": "1"}),
-    "case 1, β = 1, after 300 source steps": ("source_first", {"method": "UnlabeledSource", "method.beta": "1"}),
-    "eq: mnist_transfer, without views": ("", {"weak": "Unchanged"}),
-    "eq: mnist_transfer": ("", {}),
-}
-
-
 def cases_table() -> list[list[str]]:
-    head = ["objective", "digits: consensus", "effective particles of 20", "MNIST: consensus", "effective particles"]
+    head = [
+        "objective",
+        "digits: consensus",
+        "effective particles of 20",
+        "MNIST: consensus",
+        "effective particles of 20",
+    ]
+    named = [("label_free_transfer", "", CASES), ("source_first", ", after 300 source steps", SOURCE_FIRST)]
     body = []
-    for name, (recipe, settings) in CASES.items():
-        line = [name]
-        for data in ("digits", "mnist"):
-            cells = [
-                c
-                for c in ITEMS["cases"]
-                if c.recipe == (recipe or "label_free_transfer")
-                and {k: v for k, v in c.settings.items() if k not in HALF and k != "strong"} == settings
-                and c.settings["data"] == data
-            ]
-            weighted = settings.get("method") == "LabeledSource"
-            line += [spread(cells, consensus), spread(cells, effective) if weighted else "20"]
-        body.append(line)
+    for recipe, suffix, cases in named:
+        for name, settings in cases.items():
+            both = [grid(recipe, HALF | {"data": data} | settings) for data in ("digits", "mnist")]
+            body.append([name + suffix, *(spread(cells, score) for cells in both for score in (consensus, effective))])
     return [head, *body]
 
 
@@ -428,8 +408,8 @@ def distinguishable() -> Figure:
 
 
 TABLES: dict[str, Callable[[], list[list[str]]]] = {
-    "order": partial(ablation, "order", "method__order", "order"),
-    "particles": partial(ablation, "particles", "particles", "particles"),
+    "order": partial(ablation, "order", "method.order", "order {}"),
+    "particles": partial(ablation, "particles", "particles", "{} particles"),
     "ema": ema_table,
     "cases": cases_table,
 }

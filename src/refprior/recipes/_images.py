@@ -228,7 +228,7 @@ def cifar10_ssl_small(labels: int = 250, seed: int = 0, pretraining: Pretraining
 
 
 def cifar10_ssl_medium(labels: int = 250, seed: int = 0, pretraining: Pretraining = "none") -> Recipe:
-    """Semi-supervised learning on CIFAR-10 at 16×16 with a short Wide ResNet, for half an hour of one CPU core.
+    """Semi-supervised learning on CIFAR-10 at 16×16 with a short Wide ResNet, in half an hour of one core.
 
     WRN-10-2, K = 2 particles, order 2, tab:cifar10_ssl between `cifar10_ssl_small` and `cifar10_ssl`. Batch norm
     statistics move ten times faster than in the paper because there are fewer steps. The paper (WRN-28-2, 200 epochs):

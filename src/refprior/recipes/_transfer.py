@@ -323,7 +323,7 @@ def cifar100_transfer_small(
 def cifar100_transfer_medium(
     source: str = "vehicles_1", target: str = "vehicles_2", approach: Approach = "transfer", seed: int = 0
 ) -> Recipe:
-    """Transfer between two superclasses of CIFAR-100 at 16×16 with a short Wide ResNet, for ten minutes of one CPU core.
+    """Transfer between two superclasses of CIFAR-100 at 16×16 with a short Wide ResNet, in ten minutes of one core.
 
     This is one cell of fig:matrix with WRN-10-2, K = 2, order 2 and 1,500 steps. As in `cifar10_ssl_medium`, batch norm
     statistics move ten times faster than in the paper. We have not completed its matrix: docs/results.md.

@@ -180,7 +180,9 @@ _MATRIX = (
         for target, accuracy in zip(_TASKS, ("42.2", "63.2", "56.8", "31.0", "42.6"), strict=True)
     ),
     *(
-        _cell("Deep Reference Prior (SSL)", accuracy, target=target, approach="semi_supervised", method="ReferencePrior")
+        _cell(
+            "Deep Reference Prior (SSL)", accuracy, target=target, approach="semi_supervised", method="ReferencePrior"
+        )
         for target, accuracy in zip(_TASKS, ("63.6", "75.2", "54.6", "34.0", "47.4"), strict=True)
     ),
     _cell("Deep Reference Prior", "86", **_PAIR, approach="transfer", method="Transfer"),
