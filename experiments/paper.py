@@ -101,7 +101,11 @@ SOURCE_FIRST = {
     "case 1, β = 1": {"method": "UnlabeledSource", "method.beta": "1"},
 }
 ITEMS: dict[str, list[Cell]] = {
-    "entropies": grid("mnist_ssl", {"steps": "500", "evaluate_every": "50", "labels": "50,500"}, seeds=(0,)),
+    "entropies": [
+        cell
+        for recipe in ("mnist_ssl", "fashion_ssl")
+        for cell in grid(recipe, {"steps": "500", "evaluate_every": "50", "labels": "50,500"}, seeds=(0,))
+    ],
     "order": grid("mnist_ssl", MNIST | {"method.order": "2,3,4,5"}),
     "particles": grid("mnist_ssl", MNIST | {"particles": "2,4,8,16"}),
     "ema": grid("mnist_ssl", LABELS) + grid("mnist_ssl", LABELS | {"optimizer.schedule": "seven_sixteenths"}),
@@ -355,32 +359,75 @@ def cases_table() -> list[list[str]]:
     return [head, *body]
 
 
+def medium_table() -> list[list[str]]:
+    names = {"ReferencePrior": "Deep Reference Prior", "FixMatch": "FixMatch (RA)"}
+    paper = {(r.name, r.labels): r.ensemble for r in PUBLISHED["cifar10_ssl"] if r.table == "tab:cifar10_ssl"}
+    body = []
+    for method in ("Supervised", "FixMatch", "FreeMatch", "ReferencePrior"):
+        line = [method]
+        for labels in (250, 50):
+            cells = [
+                c for c in ITEMS["cifar10"] if (c.settings["method"], c.settings["labels"]) == (method, str(labels))
+            ]
+            line += [paper.get((names.get(method, ""), labels), "–"), spread(cells, ema)]
+        body.append(line)
+    return [["method", "paper, 250 labels", "here", "paper, 50 labels", "here"], *body]
+
+
+def matrix_table() -> list[list[str]]:
+    tasks, body = TASKS.split(","), []
+    rows = [("supervised", ""), ("semi_supervised", "")]
+    rows += [(approach, source) for approach in ("transfer", "fine_tuning") for source in tasks]
+    for approach, source in rows:
+        wanted = {"approach": approach} | ({"source": source} if source else {})
+        cells = [[c for c in ITEMS["matrix"] if c.settings == wanted | {"target": task}] for task in tasks]
+        name = approach + (f", from {source}" if source else "")
+        body.append([name, *(spread(these, ema) if these else "–" for these in cells)])
+    return [["target →", *tasks], *body]
+
+
+def faithful_table() -> list[list[str]]:
+    """Return the consensus at the last evaluation, also of runs that are not finished."""
+    body = []
+    for cell, row in zip(ITEMS["faithful"], PUBLISHED["label_free_transfer"], strict=True):
+        found = read(cell.recipe).get(normal(cell).name)
+        scored = [point for point in found["curve"] if "consensus" in point] if found else []
+        last = f"{scored[-1]['consensus']['test']:.1f} at step {scored[-1]['step']:,}" if scored else "unfinished"
+        body.append([row.name.partition(", ")[2], row.consensus, last])
+    return [["classes", "paper", "here, of 1,048,576 steps"], *body]
+
+
 @styled
 def entropies() -> Figure:
     """Draw both entropies with few and many labels over training, as fig:particle_accuracy_entropy, and accuracies."""
-    figure = Figure(figsize=(8.4, 3.2), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    for cell, style in zip(ITEMS["entropies"], ("-", "--"), strict=True):
+    figure = Figure(figsize=(10.2, 3.2), layout="constrained")
+    accuracies, *panels = figure.subplots(1, 3)
+    for cell in ITEMS["entropies"]:
+        few = cell.settings["labels"] == "50"
+        axes = panels[cell.recipe == "fashion_ssl"]
         for row in rows_of([cell]):
             steps = [point["step"] for point in row["curve"]]
-            labels = cell.settings["labels"]
             for name, color, symbol in (
                 ("marginal_entropy", MARGINAL, "H(y | x)"),
                 ("conditional_entropy", CONDITIONAL, "H(y | x, w)"),
             ):
                 values = [point[name] for point in row["curve"]]
-                right.plot(steps, values, style, color=color, label=f"{symbol}, {labels} labels")
-            if labels == "50":
+                label = f"{symbol}, {cell.settings['labels']} labels"
+                axes.plot(steps, values, "-" if few else "--", color=color, label=label)
+            if few and cell.recipe == "mnist_ssl":
                 scored = [point for point in row["curve"] if "test ema" in point]
                 at = [point["step"] for point in scored]
-                for k in range(len(scored[0]["test raw particles"])):
-                    each = [point["test raw particles"][k] for point in scored]
-                    left.plot(at, each, color=PARTICLE, lw=0.8, label="each particle" if k == 0 else None)
-                left.plot(at, [point["test ema"] for point in scored], color=ENSEMBLE, label="ensemble, EMA")
-    left.set(xlabel="step", ylabel="accuracy on the test part, %", title="50 labels", ylim=(50, 100))
-    right.set(xlabel="step", ylabel="nats per tuple of two images", ylim=(0, None), title="the two entropies")
-    for axes in (left, right):
-        axes.legend()
+                for k, each in enumerate(zip(*(point["test raw particles"] for point in scored), strict=True)):
+                    accuracies.plot(at, each, color=PARTICLE, lw=0.8, label="each particle" if k == 0 else None)
+                accuracies.plot(at, [point["test ema"] for point in scored], color=ENSEMBLE, label="ensemble, EMA")
+    accuracies.set(xlabel="step", ylabel="accuracy on the test part, %", title="MNIST, 50 labels", ylim=(70, 100))
+    for axes, title in zip(panels, ("MNIST", "Fashion-MNIST"), strict=True):
+        axes.set(xlabel="step", ylabel="nats per tuple of two images", ylim=(0, 3.6), title=title)
+    for axes in figure.axes:
+        if axes.lines:
+            axes.legend()
+        else:
+            axes.text(0.5, 0.5, "unfinished", transform=axes.transAxes, ha="center", color=SOFT)
     return figure
 
 
@@ -395,6 +442,8 @@ def distinguishable() -> Figure:
     coin.plot(n, [r["atoms"] for r in tosses], "o-", ms=3, color=PARTICLE, label="atoms of the prior (certified)")
     coin.plot(n, [math.exp(r["information"]) for r in tosses], "s--", ms=3, color=ENSEMBLE, label="exp(I): told apart")
     coin.set(xscale="log", yscale="log", xlabel="tosses n", title="a coin")
+    coin.set_xticks(n, [str(x) if x in (5, 10, 20, 50, 100) else "" for x in n])
+    coin.set_yticks([3, 5, 10, 20], ["3", "5", "10", "20"])
     coin.legend()
     found = read_table(DOCS / "results.md")
     orders = sorted({r.order for r in found})
@@ -403,7 +452,10 @@ def distinguishable() -> Figure:
         networks.plot(orders, told, f"{mark}-", ms=3, color=color, label=f"K = {count}")
     networks.plot(orders, [2**order for order in orders], ":", color=SOFT, label="2ⁿ, all labelings")
     networks.set(yscale="log", xlabel="order n", ylabel="exp(I)", title="networks, MNIST 3 against 5", xticks=orders)
+    networks.set_yticks([2**order for order in orders], [str(2**order) for order in orders])
     networks.legend()
+    for axes in (coin, networks):
+        axes.minorticks_off()
     return figure
 
 
@@ -412,6 +464,9 @@ TABLES: dict[str, Callable[[], list[list[str]]]] = {
     "particles": partial(ablation, "particles", "particles", "{} particles"),
     "ema": ema_table,
     "cases": cases_table,
+    "faithful": faithful_table,
+    "cifar10": medium_table,
+    "matrix": matrix_table,
 }
 FIGURES = {"entropies_labels.png": entropies, "distinguishable.png": distinguishable}
 
