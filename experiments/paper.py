@@ -422,7 +422,7 @@ def entropies() -> Figure:
                 accuracies.plot(at, [point["test ema"] for point in scored], color=ENSEMBLE, label="ensemble, EMA")
     accuracies.set(xlabel="step", ylabel="accuracy on the test part, %", title="MNIST, 50 labels", ylim=(70, 100))
     for axes, title in zip(panels, ("MNIST", "Fashion-MNIST"), strict=True):
-        axes.set(xlabel="step", ylabel="nats per tuple of two images", ylim=(0, 3.6), title=title)
+        axes.set(xlabel="step", ylabel="nats per tuple of two images", ylim=(0, 4.6), title=title)
     for axes in figure.axes:
         if axes.lines:
             axes.legend()
