@@ -171,10 +171,14 @@ def write(row: Row) -> None:
 
 @cache
 def commit() -> str:
-    """Return the commit of the code, with a + if the library has changes."""
+    """Return the last commit that is on main, with a + if the library has changed since."""
     git = ["git", "-C", str(ROOT)]
-    head = subprocess.check_output([*git, "rev-parse", "--short=7", "HEAD"], text=True).strip()
-    return head + ("+" if subprocess.check_output([*git, "status", "--porcelain", "src"]) else "")
+    try:
+        shared = subprocess.check_output([*git, "merge-base", "HEAD", "main"], text=True).strip()
+    except (OSError, subprocess.CalledProcessError):  # not a clone
+        return "unknown"
+    changed = subprocess.run([*git, "diff", "--quiet", shared, "--", "src"], check=False).returncode
+    return shared[:7] + "+" * changed
 
 
 def train(cell: Cell, end: float) -> Row:
