@@ -292,7 +292,7 @@ def provenance(item: str) -> str:
     commits = ", ".join(sorted({row["commit"] for row in rows}))
     hours = sum(row["core_hours"] for row in rows)
     return (
-        f"{len(rows)} of {len(cells)} runs, {hours:.2f} core-hours, commits {commits or 'none'}: "
+        f"{len(rows)} of {len(cells)} runs are finished, {hours:.2f} core-hours, commits {commits or 'none'}: "
         f"`python -m experiments.paper train {item}`."
     )
 
@@ -475,14 +475,20 @@ TABLES: dict[str, Callable[[], list[list[str]]]] = {
 FIGURES = {"entropies_labels.png": entropies, "distinguishable.png": distinguishable}
 
 
+def section(item: str) -> str:
+    """Return what the page says about an item: its table, unless nothing of it is finished, and what it took."""
+    measured = any(normal(cell).name in read(cell.recipe) for cell in ITEMS[item])
+    return (f"{rp.report.as_markdown(TABLES[item]())}\n\n" if measured else "") + provenance(item)
+
+
 def write_tables() -> None:
     """Put the tables between their marks in docs/results.md, and write the figures."""
     page = DOCS / "results.md"
     text = page.read_text()
-    for item, table in TABLES.items():
+    for item in TABLES:
         begin, end = f"<!-- {item}: python -m experiments.paper tables -->\n", f"<!-- end of {item} -->"
         before, rest = text.split(begin)
-        text = f"{before}{begin}{rp.report.as_markdown(table())}\n\n{provenance(item)}\n{end}{rest.split(end)[1]}"
+        text = f"{before}{begin}{section(item)}\n{end}{rest.split(end)[1]}"
     write_bytes(page, text.encode())
     for name, draw in FIGURES.items():
         write_figure(DOCS / "figures" / name, draw())
