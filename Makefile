@@ -11,6 +11,8 @@ export PYTHONDONTWRITEBYTECODE :=
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 # With more threads than free cores, spinning OpenMP threads slow some operations down many times.
 export OMP_WAIT_POLICY := PASSIVE
+# Tests read and write text in any locale.
+export PYTHONUTF8 := 1
 
 # `.ci/run` runs the thorough tests too.
 TESTS ?= not slow and not thorough

@@ -24,7 +24,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.semi_supervised import LabelSpreading, SelfTrainingClassifier
 
 import refprior as rp
-from refprior.estimators._classifier import METHOD
+from refprior.estimators._choice import METHOD
 from refprior.estimators._preprocess import COMPONENTS
 
 Fit = Callable[[np.ndarray, np.ndarray], Any]

@@ -1,35 +1,32 @@
 """Labels that admit several rules: which methods find all of them, and what a few new labels decide.
 
-    python experiments/shortcuts.py RESULTS.jsonl [--only PATTERN] [--seeds 1,2,3] [--minutes 60]
+    python -m experiments.shortcuts RESULTS.jsonl [--only PATTERN] [--seeds 21,22,23,24,25] [--minutes 60]
 
 Each cell trains particles on labeled inputs whose cues agree and on a pool in which they are independent, then asks for
 labels of pool inputs under each possible truth and weights the particles by the answers. Cells that RESULTS.jsonl
 already holds are skipped. `--table` prints the table of the file.
 """
 
-import argparse
-import json
 import math
 import re
 import statistics
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
-from pathlib import Path
+from itertools import product
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 import refprior as rp
+from experiments.cells import EMBEDDINGS, Cell, Rows, main, spread
 from refprior.labeling import most_decisive
 from refprior.posterior import Evidence, find_rules, predictive
 
 QUESTIONS = 4
-Cell = tuple[str, Callable[[int], dict[str, float]]]
-EMBEDDINGS = Path(__file__).parents[2] / "shared/data/cifar10_effnetlite0_pca128.npz"
 
 
 @dataclass(frozen=True)
@@ -183,6 +180,7 @@ METHODS: dict[str, rp.methods.Method] = {
     "α 1, order 2": rp.ReferencePrior(alpha=1, order=2),
     "α 1, order 3": rp.ReferencePrior(alpha=1, order=3),
     "α 1, order 4": rp.ReferencePrior(alpha=1, order=4),
+    "α from 1.5": rp.ReferencePrior(alpha=1.5, final_alpha=0.3, order=3),
     "α from 2": rp.ReferencePrior(alpha=2, final_alpha=0.3, order=3),
     "underspecified": rp.ReferencePrior.underspecified(),
     "balanced": rp.ReferencePrior.underspecified(balanced=True),
@@ -253,6 +251,7 @@ def measure(found: Scene, recipe: rp.Recipe) -> dict[str, float]:
     prior = rp.information.uniform(len(pool), pool)
     rules = find_rules(pool, prior, labeled=labeled)
     row = {"seconds": time.perf_counter() - start, "rules": len(rules), "disagreement": rules.disagreement}
+    row["warned"] = float(rules.ambiguous)
     for name, truth in truths(found.test).items():
         right = (test.argmax(-1) == truth).double().mean(1)
         row |= {f"best {name}": right.max().item(), f"mean {name}": right.mean().item()}
@@ -260,7 +259,7 @@ def measure(found: Scene, recipe: rp.Recipe) -> dict[str, float]:
             for how, weights in {"select": evidence.log_selected, "both": evidence.log_weights}.items():
                 hit = predictive(test, weights.to(test)).argmax(-1) == truth
                 row[f"{how} {m} {name}"] = hit.double().mean().item()
-    return row
+    return {key: round(value, 4) for key, value in row.items()}
 
 
 def cells() -> Iterator[Cell]:
@@ -284,6 +283,7 @@ def cells() -> Iterator[Cell]:
         words = " ".join(f"{name}={value}" for name, value in shown.items())
         return f"{data} {network} {method} K{particles} {words}".strip(), run
 
+    everywhere: list[dict[str, Any]] = [{}, {"shortcut": False}]
     for method, particles in COMPARED:
         yield cell("dominoes", method, particles)
         yield cell("dominoes", method, particles, contradicting=0.1)
@@ -291,23 +291,30 @@ def cells() -> Iterator[Cell]:
             yield cell("dominoes", method, particles, labels=labels, shortcut=False)
         yield cell("dominoes", method, particles, labels=40)
     for method, particles in FEWER:
-        yield cell("table", method, particles, labels=60)
-        yield cell("colored", method, particles)
-        if EMBEDDINGS.exists():
-            yield cell("embeddings", method, particles, "linear", labels=200)
+        for shortcut in everywhere:
+            yield cell("table", method, particles, labels=60, **shortcut)
+            yield cell("colored", method, particles, **shortcut)
+            if EMBEDDINGS.exists():
+                yield cell("embeddings", method, particles, "linear", labels=200, **shortcut)
         yield cell("cifar", method, particles, "patches")
         yield cell("dominoes", method, particles, cues=3)
         for labels in (20, 100, 200):
             yield cell("dominoes", method, particles, labels=labels)
         for share in (0.3, 0.5):
             yield cell("dominoes", method, particles, contradicting=share)
+    yield cell("dominoes", "DivDis", 3, cues=3)
     for particles in (2, 4, 8, 32):
         yield cell("dominoes", "underspecified", particles)
     for order in (1, 2, 3, 4):
         yield cell("dominoes", f"α 1, order {order}", 16)
-    yield cell("dominoes", "α from 2", 16)
-    yield cell("dominoes", "α from 2", 16, contradicting=0.1)
-    yield cell("colored", "α from 2", 16)
+    for start in ("α from 1.5", "α from 2"):
+        yield cell("dominoes", start, 16)
+        yield cell("dominoes", start, 16, contradicting=0.1)
+        yield cell("colored", start, 16)
+    yield cell("dominoes", "α from 1.5", 16, contradicting=0.3)
+    for settings in everywhere:
+        yield cell("dominoes", "α from 1.5", 16, labels=40, **settings)
+    yield cell("dominoes", "α from 1.5", 16, labels=1000, shortcut=False)
     for method, particles in FEWER:
         yield cell("dominoes", method, particles, "cnn")
     for method, particles in [*FEWER, ("α 1, order 3", 16)]:
@@ -321,58 +328,51 @@ def last(row: dict[str, float]) -> str:
     return max(key.removeprefix("best ") for key in row if key.startswith("best cue"))
 
 
-def show(path: Path) -> None:
-    """Print accuracies in percent, mean and standard deviation over seeds.
+COLUMNS: dict[str, Callable[[dict[str, float]], float]] = {
+    "best": lambda r: r[f"best {last(r)}"],
+    "mean": lambda r: r[f"mean {last(r)}"],
+    "0 answers": lambda r: r[f"both 0 {last(r)}"],
+    "4 answers": lambda r: r[f"both 4 {last(r)}"],
+    "selected": lambda r: r[f"select 4 {last(r)}"],
+    "worst truth": lambda r: min(value for key, value in r.items() if key.startswith("both 4")),
+}
+
+
+def tables(rows: Rows, seeds: set[int]) -> str:
+    """Format accuracies in percent, mean and standard deviation over seeds, and paired differences.
 
     Of the best particle, of a particle on average, of the mixture before and after 4 answers under the truth "last
-    cue", of the particles weighted by their likelihoods alone, and of the mixture under the worst truth.
+    cue", of the particles weighted by their likelihoods alone, and of the mixture under the worst truth; and the share
+    of runs with a warning that the labels may not determine the task, of those that recorded it.
     """
-    rows = defaultdict(list)
-    for line in path.read_text().splitlines():
-        record = json.loads(line)
-        rows[record["cell"]].append(record)
-    columns: dict[str, Callable[[dict[str, float]], float]] = {
-        "best": lambda r: r[f"best {last(r)}"],
-        "mean": lambda r: r[f"mean {last(r)}"],
-        "0 answers": lambda r: r[f"both 0 {last(r)}"],
-        "4 answers": lambda r: r[f"both 4 {last(r)}"],
-        "selected": lambda r: r[f"select 4 {last(r)}"],
-        "worst truth": lambda r: min(value for key, value in r.items() if key.startswith("both 4")),
-    }
-    print(f"{'cell':56} seeds rules", *(f"{name:>12}" for name in columns))
-    for name, records in sorted(rows.items()):
-        cells = []
-        for column in columns.values():
-            values = [100 * column(record) for record in records]
-            spread = statistics.stdev(values) if len(values) > 1 else 0
-            cells.append(f"{statistics.mean(values):5.1f} ± {spread:4.1f}")
-        print(f"{name:56} {len(records):5} {statistics.mean(r['rules'] for r in records):5.1f}", *cells)
-
-
-def main() -> None:
-    """Measure the missing cells, or print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("results", type=Path)
-    parser.add_argument("--only", default="")
-    parser.add_argument("--seeds", default="1,2,3")
-    parser.add_argument("--minutes", type=float, default=60)
-    parser.add_argument("--table", action="store_true")
-    options = parser.parse_args()
-    if options.table:
-        show(options.results)
-        return
-    torch.set_num_threads(1)
-    written = options.results.read_text().splitlines() if options.results.exists() else []
-    done = {(record["cell"], record["seed"]) for record in map(json.loads, written)}
-    end = time.monotonic() + 60 * options.minutes
-    for seed in map(int, options.seeds.split(",")):
-        for name, run in cells():
-            if (name, seed) in done or not re.search(options.only, name) or time.monotonic() > end:
-                continue
-            with options.results.open("a") as file:
-                row = {key: round(value, 4) for key, value in run(seed).items()}
-                print(json.dumps({"cell": name, "seed": seed, **row}), file=file)
+    lines = [" ".join([f"{'cell':56} seeds rules warned", *(f"{name:>12}" for name in COLUMNS)])]
+    for name, found in sorted(rows.items()):
+        records = [record for seed, record in found.items() if seed in seeds]
+        if records:
+            cells = ["{:5.1f} ± {:4.1f}".format(*spread([100 * get(r) for r in records])) for get in COLUMNS.values()]
+            warned = [100 * r["warned"] for r in records if "warned" in r]
+            shown = f"{statistics.mean(warned):6.0f}" if warned else f"{'–':>6}"
+            count = statistics.mean(r["rules"] for r in records)
+            lines.append(" ".join([f"{name:56} {len(records):5} {count:5.1f} {shown}", *cells]))
+    lines += [
+        "",
+        "underspecified K16 - another method: truth and worst truth after 4 answers, paired mean ± standard error",
+    ]
+    ours = "underspecified K16"
+    for name, other in product(
+        filter(re.compile(ours).search, sorted(rows)), ("DivDis K2", "DivDis K3", "ensemble K16")
+    ):
+        theirs = rows.get(name.replace(ours, other), {})
+        common = sorted(set(rows[name]) & set(theirs) & seeds)
+        if common:
+            gaps = (
+                [100 * (get(rows[name][s]) - get(theirs[s])) for s in common]
+                for get in map(COLUMNS.__getitem__, ("4 answers", "worst truth"))
+            )
+            cells = [f"{mean:6.1f} ± {sd / math.sqrt(len(common)):4.1f}" for mean, sd in map(spread, gaps)]
+            lines.append(" ".join([f"{name:64} {other:12} {len(common):5}", *cells]))
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":
-    main()
+    main(__doc__, [cells()], tables, seeds="21,22,23,24,25")

@@ -17,7 +17,7 @@ import torch
 
 import refprior as rp
 from experiments.vectors import Vectors, for_validation, read
-from refprior.estimators._classifier import METHOD
+from refprior.estimators._choice import METHOD
 from refprior.estimators._preprocess import COMPONENTS
 
 SEEDS, LABELS = (10, 11), (4, 25)

@@ -72,11 +72,13 @@ def names(labels: Tensor) -> list[str]:
 
 
 def saved(path: Path) -> FewLabels:
-    """Write the task as a .npz file, and return it by the name of the file."""
+    """Write the task as a .npz file, and return it by the name of the file; group 1 contradicts the first cue."""
     labels = torch.cat([LABELED.cues[:, 0], torch.full((len(POOL.rows),), -1), TEST.cues[:, 1]])
     rows = torch.cat([LABELED.rows, POOL.rows, TEST.rows])
     split = np.arange(len(rows)) >= len(LABELED.rows) + len(POOL.rows)
-    np.savez(path, inputs=rows.numpy(), labels=labels.numpy(), split=split.astype(int), classes=np.array(CLASSES))
+    groups = torch.cat([part.cues[:, 0] != part.cues[:, 1] for part in (LABELED, POOL, TEST)]).int().numpy()
+    names, inputs = np.array(CLASSES), rows.numpy()
+    np.savez(path, inputs=inputs, labels=labels.numpy(), split=split.astype(int), classes=names, groups=groups)
     return FewLabels(str(path), labels=None)
 
 

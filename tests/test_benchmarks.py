@@ -51,6 +51,7 @@ def test_only_what_was_measured_on_a_busy_machine_is_marked(tmp_path: Path, monk
     assert "other work" not in views
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["step", "starting"])
 def test_programs_take_the_options_that_they_are_given(name: str) -> None:
     program = PROGRAMS[name]

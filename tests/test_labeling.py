@@ -97,7 +97,7 @@ def test_a_second_round_keeps_the_answers_and_asks_elsewhere(run: Run, truth: li
 
 def test_questions_survive_the_folder(tmp_path: Path) -> None:
     assert Questions.load(tmp_path) == Questions()
-    questions = Questions((5, 7, 9), (1, 0))
+    questions = Questions((5, 7, 9), (1, 0), checked=((3, 2), (1, 0)))
     questions.save(tmp_path)
     assert Questions.load(tmp_path) == questions
     assert questions.open == (9,)
@@ -126,7 +126,7 @@ def test_what_cannot_be_is_rejected_with_numbers(run: Run) -> None:
         Questions((1, 2), ()).answer([0, 1, 2])
     with pytest.raises(ValueError, match="no input has a label: answer a question first"):
         classifier(run, Questions((1, 2), ()))
-    with pytest.raises(ValueError, match="no question has been answered yet"):
+    with pytest.raises(ValueError, match="no question has been answered and no label corrected yet"):
         continuation(run, Questions((1, 2), ()))
 
 
@@ -137,6 +137,8 @@ def test_questions_of_another_run_are_rejected(run: Run) -> None:
         classifier(run, Questions((1,), (7,)))
     with pytest.raises(ValueError, match=r"100000 does not fit .* questions of another run"):
         suggest(run, 2, Questions((100_000,), (0,)))
+    with pytest.raises(ValueError, match=r"0 does not fit .* 0 labels and 3 classes"):
+        continuation(run, Questions(checked=((0, 0),)))
 
 
 @pytest.mark.parametrize(

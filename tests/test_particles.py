@@ -158,6 +158,7 @@ def test_a_recomputed_wide_resnet_keeps_its_late_stages() -> None:
     assert 0.3 * one < late < 0.6 * one
 
 
+@pytest.mark.thorough
 def test_what_a_recomputed_pass_keeps_is_gone_with_its_graph() -> None:
     """Also without a backward pass, as after an error."""
     particles = Particles(partial(WideResNet, (1, 8, 8), 5, depth=10, width=1), 2, execution="recomputed")

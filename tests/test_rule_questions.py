@@ -137,8 +137,10 @@ def test_the_same_input_counts_once_and_labels_of_the_training_do_not_count(run:
     torch.testing.assert_close(found.log_weights, expected.log_weights)
     assert sorted(suggest(changed, 2, about="rule").open) == [0, 1]
     assert suggest(changed, 1, Questions((2,), (1,)), about="rule").open == (1,)
-    with pytest.raises(ValueError, match="can ask about the rule with labels of 1 to 2 different inputs, got 3"):
-        suggest(changed, 3, about="rule")
+    assert sorted(suggest(changed, 2, about="inputs").open) == [0, 1]
+    assert suggest(changed, 1, Questions((2,), (1,)), about="inputs").open == (1,)
+    with pytest.raises(ValueError, match="1 to 2 labels, got 3: 6 inputs in the pool, 3 labeled already, 1 equal"):
+        suggest(changed, 3)
 
 
 def test_particles_that_do_not_fit_the_labels_are_not_said_to_do_so() -> None:

@@ -59,11 +59,30 @@ print(f"{100 * alone.mean():.0f} % of the rows have a set of one class")
 print(f"{100 * inside[alone].mean():.1f} % of these are right")
 
 # %% [markdown]
+# MAPIE makes such sets from labels that were kept out of training, here 200. `predict_set` takes the labels of `fit`, each
+# under particles that have not learned it.
+
+# %%
+from mapie.classification import SplitConformalClassifier
+
+free = np.flatnonzero(y == -1)
+held_out, rest = free[:200], free[200:]
+split = SplitConformalClassifier(clf, confidence_level=0.9, prefit=True)
+split.conformalize(X[held_out], truth[held_out])
+for name, found in {
+    "predict_set, no label": clf.predict_set(X[rest], coverage=0.9),
+    "MAPIE, 200 labels": split.predict_set(X[rest])[1][:, :, 0],
+}.items():
+    inside = found[np.arange(len(rest)), truth[rest]]
+    print(
+        f"{name}: {100 * inside.mean():.1f} % of the sets contain the true class, "
+        f"{found.sum(1).mean():.2f} classes on average"
+    )
+
+# %% [markdown]
 # Are the probabilities right as well? Not before they are calibrated, on labels that did not train the particles:
 
 # %%
-free = np.flatnonzero(y == -1)
-held_out, rest = free[:200], free[200:]
 predictor = clf.predictor_
 calibrated = predictor.calibrated(
     rp.data.task_from_arrays((X[held_out], truth[held_out]), X).labeled

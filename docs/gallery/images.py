@@ -47,8 +47,8 @@ task = rp.data.FewLabels("scans", labels=None, features="efficientnet-lite0")()
 X = torch.cat([task.labeled.inputs, task.unlabeled]).numpy()
 y = np.r_[task.labeled.labels, np.full(len(task.unlabeled), -1)]
 
-inputs = rp.data.PrincipalComponents(64, whitening=0, scaled="all")
-clf = rp.ReferencePriorClassifier(inputs=inputs, random_state=0).fit(X, y)
+clf = rp.ReferencePriorClassifier(random_state=0).fit(X, y)
+print(clf.report_)
 plain = LogisticRegression(max_iter=5000).fit(task.labeled.inputs, task.labeled.labels)
 new, truth = task.test.inputs.numpy(), task.test.labels.numpy()
 for name, model in {"logistic regression": plain, "reference prior": clf}.items():
@@ -73,8 +73,8 @@ for row, chosen, title in (
 plt.show()
 
 # %% [markdown]
-# Digits are no photographs, and with eight labels per class logistic regression on the same features is two points better
-# here. On three classes of CIFAR-10 it is the other way round in each of five draws:
+# Digits are no photographs, and 100 test images cannot tell the two apart. On three classes of CIFAR-10 the reference prior
+# has 95.8 to 97.3 % in five draws, logistic regression on the same features 95.3 to 96.8 %:
 # [Photos](../embeddings.md#from-the-command-line).
 #
 # On the command line: `refprior fit scans/ --out runs/scans` and `refprior predict runs/scans/model new/` do all of this, and the

@@ -65,8 +65,8 @@ known = np.concatenate(
 y = np.full(len(truth), None, dtype=object)  # None: no label
 y[known] = truth[known]
 
-inputs = rp.data.PrincipalComponents(64, whitening=0, scaled="all")
-clf = rp.ReferencePriorClassifier(inputs=inputs, random_state=0).fit(X, y)
+clf = rp.ReferencePriorClassifier(random_state=0).fit(X, y)
+print(clf.report_)
 plain = LogisticRegression(max_iter=1000).fit(X[known], truth[known].astype(str))
 rest = np.array([label is None for label in y])
 for name, model in {"logistic regression": plain, "reference prior": clf}.items():

@@ -1,5 +1,6 @@
 """The command `refprior`, and `python -m refprior`: a light door, which hears Ctrl-C while the rest is imported."""
 
+import gc
 import signal
 import sys
 
@@ -10,7 +11,10 @@ def main() -> None:
     except KeyboardInterrupt:
         print("refprior: stopped", file=sys.stderr)
         sys.exit(128 + signal.SIGINT)
-    cli.main()
+    try:
+        cli.main()
+    finally:
+        gc.freeze()  # Python would end with searches through all objects of torch, which take a second
 
 
 if __name__ == "__main__":

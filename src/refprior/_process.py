@@ -117,6 +117,6 @@ def _field(path: Path, name: str) -> int | None:
 def _read(path: Path) -> str:
     """Return the text of a system file, or nothing if it cannot be read."""
     try:
-        return path.read_text()
+        return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return ""

@@ -28,7 +28,7 @@ from refprior.information import finite, uniform
 from refprior.posterior import NOISE, Consensus, Evidence, Rules, predictive, uncertainty, with_noise
 from refprior.training import Predictor, Recipe, Run
 from refprior.training.loop import CONSENSUS_INPUTS, fitting_batch
-from refprior.training.recipe import Head
+from refprior.training.recipe import Head, labels_since
 from refprior.training.store import RECIPE, read_header
 
 __all__ = [
@@ -64,6 +64,8 @@ class Questions:
         Indices in the pool, in the order in which they were asked.
     answers : tuple of int
         Classes of the first of them.
+    checked : tuple of (int, int)
+        Labels of the run that were checked: positions in its labeled part, and the right classes.
     message : str
         Message of `suggest`. It is not saved.
 
@@ -80,6 +82,7 @@ class Questions:
 
     asked: tuple[int, ...] = ()
     answers: tuple[int, ...] = ()
+    checked: tuple[tuple[int, int], ...] = ()
     message: str = field(default="", compare=False)
 
     @property
@@ -117,7 +120,12 @@ class Questions:
         folder : path
             The run folder.
         """
-        record = {"pool": _pool(Path(folder)), "asked": self.asked, "answers": self.answers}
+        record = {
+            "pool": _pool(Path(folder)),
+            "asked": self.asked,
+            "answers": self.answers,
+            "checked": self.checked,
+        }
         write_record(Path(folder) / FILE, FORMAT, record)
 
     @classmethod
@@ -151,6 +159,8 @@ class Questions:
             raise ValueError(f"{path} is damaged: {len(questions.answers)} answers to {len(questions.asked)} questions")
         if len(set(questions.asked)) < len(questions.asked):
             raise ValueError(f"{path} is damaged: it asks about an input twice")
+        if len(dict(questions.checked)) < len(questions.checked):
+            raise ValueError(f"{path} is damaged: it has two checks of a label")
         if record.get("pool") != _pool(Path(folder)):
             raise ValueError(f"{path} belongs to a run with other inputs: delete it")
         return questions
@@ -177,10 +187,10 @@ def suggest(run: Run, budget: int, before: Questions | None = None, *, about: Ab
     rule and all labels of the batch. Once a rule has a probability of 0.99, there is no open question, and `message`
     states the reason.
 
-    About inputs, a run with labels chooses by `most_informative`. A run whose outputs are not classes, because it has
-    no labels or is read out by consensus, chooses the most typical input of each cluster: the largest clusters first,
-    and those with a labeled input last. The number of clusters is the number of labels in total, or of classes if that
-    is larger.
+    Equal inputs count once. About inputs, a run with labels chooses by `most_informative`. A run whose outputs are not
+    classes, because it has no labels or is read out by consensus, chooses the most typical input of each cluster: the
+    largest clusters first, and those with a labeled input last. The number of clusters is the number of labels in
+    total, or of classes if that is larger.
 
     Parameters
     ----------
@@ -217,23 +227,26 @@ def suggest(run: Run, budget: int, before: Questions | None = None, *, about: Ab
     if about == "rule" and not by_information:
         raise ValueError("about='rule' needs a run whose outputs are classes: answer questions about inputs first")
     most = pool if by_information else min(pool, CONSENSUS_INPUTS)
-    known = sorted({*before.answered, *labeled_in_pool(run)})
-    free = most - len(known)
-    if whole_number("budget", budget, at_least=1) > free:
+    free, known = _free(run, before), {*before.answered, *labeled_in_pool(run)}
+    least = min(len(free), most - len(known))
+    if whole_number("budget", budget, at_least=1) > least:
+        counts = {
+            "labeled already": len(known) - len(before.answers),
+            "equal to another": pool - len(known) - len(free),
+            "answered": len(before.answers),
+        }
+        left = ", ".join(f"{count} {name}" for name, count in counts.items() if count or name == "answered")
         limit = "" if most == pool else f", clusters of at most {most}"
-        already = f", {len(known) - len(before.answers)} labeled already" if len(known) > len(before.answers) else ""
-        raise ValueError(
-            f"can ask for 1 to {free} labels, got {budget}: {pool} inputs in the pool{already}, "
-            f"{len(before.answers)} answered{limit}"
-        )
+        raise ValueError(f"can ask for 1 to {least} labels, got {budget}: {pool} inputs in the pool, {left}{limit}")
     rules = run.rules() if by_information and about != "inputs" else None
     if rules is not None and (about == "rule" or rules.ambiguous):
-        return _about_rules(run, rules, budget, before)
+        return _about_rules(run, rules, budget, before, free)
     if by_information:
-        chosen = most_informative(_pool_log_p(run), budget, log_weights(run, before), known).tolist()
+        taken = sorted({*range(pool)} - {*free})
+        chosen = most_informative(_pool_log_p(run), budget, log_weights(run, before), taken).tolist()
     else:
-        chosen = _typical(run, budget, known)
-    return Questions((*before.answered, *chosen), before.answers)
+        chosen = _typical(run, budget, sorted(known), free)
+    return replace(before, asked=(*before.answered, *chosen), message="")
 
 
 def labeled_in_pool(run: Run) -> list[int]:
@@ -242,25 +255,30 @@ def labeled_in_pool(run: Run) -> list[int]:
     return torch.isin(fingerprints(run.task.unlabeled), marks).nonzero()[:, 0].tolist() if len(marks) else []
 
 
-def _about_rules(run: Run, rules: Rules, budget: int, before: Questions) -> Questions:
+def _free(run: Run, before: Questions) -> list[int]:
+    """Return the first place in the pool of each input that has neither a label nor an answer."""
+    marks, first = fingerprints(run.task.unlabeled).tolist(), dict[int, int]()
+    known = {*_labeled_marks(run).tolist(), *(marks[place] for place in before.answered)}
+    for place, mark in enumerate(marks):
+        if mark not in known:
+            first.setdefault(mark, place)
+    return [*first.values()]
+
+
+def _about_rules(run: Run, rules: Rules, budget: int, before: Questions, free: Sequence[int]) -> Questions:
     """Ask which rule is right, unless the answers have decided it."""
     weights = evidence(run, before).log_selected
     best = max(rule_probabilities(weights, rules))
     if best >= SETTLED:
-        return Questions(before.answered, before.answers, settled_message(best))
-    pool, first = run.task.unlabeled, dict[int, int]()  # the first place of each input
-    known = {*_labeled_marks(run).tolist(), *fingerprints(pool[list(before.answered)]).tolist()}
-    for place, mark in zip(rules.places, fingerprints(pool[list(rules.places)]).tolist(), strict=True):
-        if mark not in known:
-            first.setdefault(mark, place)
-    free = [*first.values()]
-    log_p = run.log_probabilities(pool[free])
-    chosen = [free[place] for place in most_decisive(log_p, budget, weights)]
+        return replace(before, asked=before.answered, message=settled_message(best))
+    some = sorted({*free} & {*rules.places})
+    log_p = run.log_probabilities(run.task.unlabeled[some])
+    chosen = [some[place] for place in most_decisive(log_p, budget, weights)]
     found = f"{counted(len(rules), 'rule')} fit the labels"
     if not rules.fits:
         found = f"{counted(len(rules), 'group')} of particles agree on only {100 * rules.agreement:.0f} % of the labels"
     message = f"{found}, the likeliest with probability {best:.2f}: these inputs separate them"
-    return Questions((*before.answered, *chosen), before.answers, message)
+    return replace(before, asked=(*before.answered, *chosen), message=message)
 
 
 def rule_probabilities(log_weights: Tensor, rules: Rules) -> list[float]:
@@ -417,7 +435,7 @@ def most_typical(inputs: Tensor, budget: int, labeled: Tensor, *, seed: int = 0)
     return places[torch.from_numpy(order[:count].copy())]
 
 
-def _typical(run: Run, budget: int, answered: Sequence[int]) -> list[int]:
+def _typical(run: Run, budget: int, answered: Sequence[int], free: Sequence[int]) -> list[int]:
     """Return the input nearest to the center of each cluster, then the second nearest, …"""
     known, pool = torch.tensor(answered, dtype=torch.int64), run.task.unlabeled
     labeled = run.task.labeled.inputs
@@ -429,7 +447,9 @@ def _typical(run: Run, budget: int, answered: Sequence[int]) -> list[int]:
     sizes = torch.bincount(home, minlength=distances.shape[-1]).double()
     seen = [home[known], *([found.clusters(run.log_probabilities(labeled))] if len(labeled) else [])]
     sizes[torch.cat(seen)] -= len(pool)  # last, the larger first among them
-    distances[known] = torch.inf
+    taken = torch.ones(len(pool), dtype=torch.bool)
+    taken[list(free)] = False
+    distances[taken] = torch.inf
     chosen: list[int] = []
     for cluster in islice(cycle(sizes.argsort(descending=True, stable=True).tolist()), budget):
         own = distances[:, cluster].where(home == cluster, distances[:, cluster] + 2)  # after all members
@@ -584,6 +604,9 @@ def continuation(run: Run, questions: Questions, recipe: Recipe | None = None) -
     that of the run as `data.Answered`. The output layer is new if the outputs of the run are not classes. Answered
     inputs leave the pool, and batches are no larger than the rest.
 
+    If a checked label was wrong, `train(recipe, out)` starts over instead, because the particles have learned the
+    wrong label, and because folds follow the classes.
+
     Parameters
     ----------
     run : Run
@@ -596,12 +619,12 @@ def continuation(run: Run, questions: Questions, recipe: Recipe | None = None) -
     Returns
     -------
     Recipe
-        A recipe whose first stage is that of the run.
+        A recipe whose first stage is that of the run, or that of its first stage if a label was wrong.
 
     Raises
     ------
     ValueError
-        If there are no answers, or the method does not learn from labels.
+        If there are no answers and no corrections, or the method does not learn from labels.
 
     Examples
     --------
@@ -611,21 +634,43 @@ def continuation(run: Run, questions: Questions, recipe: Recipe | None = None) -
     >>> len(rp.train(recipe, first_stage=run).task.labeled)
     52
     """
-    if not questions.answers:
-        raise ValueError("no question has been answered yet")
     _check_questions(run, questions)
+    wrong = corrections(run, questions)
+    if not (questions.answers or wrong):
+        raise ValueError("no question has been answered and no label corrected yet")
     recipe = run.recipe if recipe is None else recipe
     if not recipe.method.needs.labels:
         method = type(recipe.method).__name__
         raise ValueError(f"{method} does not learn from labels: use a method that does, such as method=Transfer")
     head: Head = "probe" if recipe.head == "probe" else "same" if outputs_are_classes(run) else "new"
-    task = Answered(run.recipe.task, questions.answered, questions.answers)
+    task = Answered(run.recipe.task, questions.answered, questions.answers, questions.checked)
     batch = fitting_batch(recipe, len(run.task.unlabeled) - len(questions.answers))
-    return replace(recipe, task=task, start=run.recipe, head=head, unlabeled_batch=batch)
+    start: Recipe | None = run.recipe
+    if wrong:
+        first = run.recipe
+        while first.start is not None and labels_since(first) is not None:
+            first = first.start
+        start, head = first.start, first.head
+    return replace(recipe, task=task, start=start, head=head, unlabeled_batch=batch)
+
+
+def corrections(run: Run, questions: Questions) -> dict[int, int]:
+    """Return the right classes of the labels that were checked and found wrong, by position in the labeled part."""
+    given = run.task.labeled.labels.tolist()
+    return {place: label for place, label in questions.checked if label != given[place]}
+
+
+def checked_before(run: Run) -> set[int]:
+    """Return the positions of labels that were checked before the run was trained."""
+    places, task = set[int](), run.recipe.task
+    while isinstance(task, Answered):
+        places |= dict(task.checked).keys()
+        task = task.task
+    return places
 
 
 def move_answered(run: Run, questions: Questions) -> list[Path]:
-    """Move answered photos from the unlabeled folder into the folders of their classes.
+    """Move answered photos, and photos whose label was corrected, into the folders of their classes.
 
     The folder then has the labels, and the next fit learns from them. The run has another pool afterwards: its
     predictor can be used, but no questions can be asked.
@@ -670,12 +715,13 @@ def move_answered(run: Run, questions: Questions) -> list[Path]:
         one.name: found.root / Path(*one.files[0].relative_to(found.root).parts[: 1 + found.divided])
         for one in found.part("train")
     }
-    unlabeled = {str(file.relative_to(found.root)): file for one in found.part("unlabeled") for file in one.files}
-    moves = {}
-    for index, label in zip(questions.answered, questions.answers, strict=True):
-        file = unlabeled.get(run.task.input_name(index))
-        if file is not None:
-            moves[file] = home[run.data.classes[label]] / file.name
+    files = [file for part in ("unlabeled", "train") for one in found.part(part) for file in one.files]
+    there, moves = {str(file.relative_to(found.root)): file for file in files}, {}
+    named = [(run.task.input_name(i), y) for i, y in zip(questions.answered, questions.answers, strict=True)]
+    named += [(run.task.labeled_names[i], y) for i, y in corrections(run, questions).items()]
+    for name, label in named:
+        if name in there:
+            moves[there[name]] = home[run.data.classes[label]] / there[name].name
     taken = [str(goal) for goal in moves.values() if goal.exists()]
     if taken or len(set(moves.values())) < len(moves):
         twice = taken[0] if taken else "two photos of a class"
@@ -706,10 +752,18 @@ def outputs_are_classes(run: Run) -> bool:
 
 def _check_questions(run: Run, questions: Questions) -> None:
     """Reject questions of another run."""
-    inputs, classes = len(run.task.unlabeled), len(run.data.classes)
-    wrong = [i for i in questions.asked if not 0 <= i < inputs] + [y for y in questions.answers if not 0 <= y < classes]
-    if wrong:
-        raise ValueError(f"{wrong[0]} does not fit {inputs} inputs and {classes} classes: questions of another run")
+    inputs, labels, classes = len(run.task.unlabeled), len(run.task.labeled), len(run.data.classes)
+    places, corrected = zip(*questions.checked, strict=True) if questions.checked else ((), ())
+    for numbers, count in (
+        (questions.asked, inputs),
+        (places, labels),
+        ((*questions.answers, *corrected), classes),
+    ):
+        if wrong := [number for number in numbers if not 0 <= number < count]:
+            raise ValueError(
+                f"{wrong[0]} does not fit {inputs} inputs, {labels} labels and {classes} classes: "
+                "questions of another run"
+            )
 
 
 def _pool_log_p(run: Run) -> Tensor:

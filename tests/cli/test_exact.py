@@ -136,6 +136,7 @@ def test_blahut_arimoto_shows_its_slowness(capsys: pytest.CaptureFixture[str]) -
         run(capsys, "blahut-arimoto", "-n", "10", "--points", "101", "--iterations", "100", "--tolerance", "1e-6")
 
 
+@pytest.mark.thorough
 def test_figures_are_drawn(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = [f"exact_{name}.png" for name in ("coin", "two_stage", "convergence", "manifold", "priors")]
     monkeypatch.setattr(figures, "FIGURES", {name: figures.FIGURES[name] for name in names})  # the others are slow

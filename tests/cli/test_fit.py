@@ -2,16 +2,19 @@
 
 import csv
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 import refprior as rp
 from refprior.data import FewLabels
-from refprior.estimators._classifier import classifier_recipe
+from refprior.estimators import classifier_recipes
+from refprior.labeling import Questions
 from refprior.report import pool_picture
 from tests.cli.running import refprior
 from tests.training.recipes import two_cues
@@ -63,6 +66,7 @@ def test_the_same_command_goes_on_and_ends_with_the_same_model(table: Path) -> N
     before = rp.load_predictor(table / "run/model").predict_proba(rows)
     again = refprior(*command, cwd=table)
     assert again.returncode == 0, again.stderr
+    assert "nats per left out label" not in again.stdout  # the inputs are those of the run
     assert (rp.load_predictor(table / "run/model").predict_proba(rows) == before).all()
 
 
@@ -109,10 +113,10 @@ def test_photographs_become_small_unless_a_size_is_given(tmp_path: Path) -> None
         for number in range(3):
             Image.new("RGB", (80, 60), color).save(tmp_path / "photos" / name / f"{number}.jpg")
     photos = FewLabels(str(tmp_path / "photos"), labels=None, test=0)
-    assert classifier_recipe(photos)[1].shape == (3, 32, 32)
-    assert classifier_recipe(replace(photos, size=(60, 80)))[1].shape == (3, 60, 80)
+    assert classifier_recipes(photos)[1].shape == (3, 32, 32)
+    assert classifier_recipes(replace(photos, size=(60, 80)))[1].shape == (3, 60, 80)
     Image.new("RGB", (20, 16), COLORS["blue"]).save(tmp_path / "photos/blue/0.jpg")
-    assert classifier_recipe(photos)[1].shape == (3, 16, 20)  # as the first
+    assert classifier_recipes(photos)[1].shape == (3, 16, 20)  # as the first
 
 
 def test_arrays(tmp_path: Path) -> None:
@@ -151,25 +155,41 @@ def test_folds_score_without_a_test_part_and_find_a_wrong_label(table: Path) -> 
     (table / "animals.csv").write_text("\n".join(lines))
     done = refprior("fit", "animals.csv", "--target", "kind", "--out", "run", "--set", "particles=4", cwd=table)
     assert done.returncode == 0, done.stderr
-    scores = r"^Out of fold, 30 labels: \d+ % \(\d+–\d+\), NLL .*, with 95 % intervals\. Temperature of .*: \d\.\d\d\.$"
-    assert re.search(scores, done.stdout, re.MULTILINE)
+    for line in (
+        r"^Inputs: (\w+), nats per left out label: \1 \d\.\d\d, ",
+        r"^Out of fold with 95 % intervals, 30 labels: \d+ % \(\d+–\d+\), NLL ",
+        r"^  random forest: \d+ % ",
+        r"^Predicted shares of the classes, and those of the labels, %: cat \d+\.\d \(33\.3\), dog ",
+    ):
+        assert re.search(line, done.stdout, re.MULTILINE)
     evaluated = refprior("evaluate", "run", "--labels", "labels.csv", cwd=table)
     assert evaluated.returncode == 0, evaluated.stderr
-    assert "check first: 16 (owl, not dog?)" in evaluated.stdout
+    assert "check first: row 16 (owl, not dog?)" in evaluated.stdout
     with (table / "labels.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 30
-    assert {**rows[0], "right": ""} == {"label": "16", "given": "owl", "suggested": "dog", "right": ""}
+    found = {"label": "16", "input": "row 16", "given": "owl", "suggested": "dog", "checked": ""}
+    assert {**rows[0], "right": ""} == {**found, "right": ""}
     assert float(rows[0]["right"]) < 0.5 < float(rows[1]["right"])
     report = refprior("report", "run", "--out", "page.html", cwd=table)
     assert report.returncode == 0, report.stderr
     assert "Check these labels first" in (table / "page.html").read_text()
+    Questions(checked=((16, 1), (2, 2))).save(table / "run")  # as refprior explore does
+    assert refprior("evaluate", "run", "--labels", "labels.csv", cwd=table).returncode == 0
+    with (table / "labels.csv").open() as file:
+        assert [row["checked"] for row in csv.DictReader(file) if row["label"] in ("2", "16")] == ["dog", "owl"]
+    again = refprior("answer", "run", "--train", "again", cwd=table)
+    assert again.returncode == 0, again.stderr
+    assert "Trained with 30 labels, 1 corrected" in again.stdout
+    assert "check first" not in again.stdout
 
 
 def test_labels_need_folds(table: Path) -> None:
-    done = refprior("fit", "animals.csv", "--target", "kind", "--out", "run", *FEW, "folds=off", cwd=table)
+    done = refprior(
+        "fit", "animals.csv", "--target", "kind", "--out", "run", "--inputs", "bins", *FEW, "folds=off", cwd=table
+    )
     assert done.returncode == 0, done.stderr
-    assert "Out of fold" not in done.stdout
+    assert "Inputs: bins, nats per left out label: bins" in done.stdout
     evaluated = refprior("evaluate", "run", "--labels", "labels.csv", cwd=table)
     assert evaluated.returncode == 2
     assert "not divided into folds: train it with folds='auto'" in evaluated.stderr
@@ -224,12 +244,8 @@ def test_a_column_of_texts(tmp_path: Path) -> None:
     random = np.random.RandomState(0)
     names = [["food", "sport"][i % 2] for i in range(80)]
     with (tmp_path / "texts.csv").open("w", newline="") as file:
-        csv.writer(file).writerows(
-            [
-                ["note", "number", "topic"],
-                *([" ".join(random.choice(words[n], 3)), 5, n if i < 12 else ""] for i, n in enumerate(names)),
-            ]
-        )
+        texts = [[" ".join(random.choice(words[n], 3)), 5, n if i < 12 else ""] for i, n in enumerate(names)]
+        csv.writer(file).writerows([["note", "number", "topic"], *texts])
     arguments = ("--text", "note", "--target", "topic", "--features", "tfidf", "--out", "run", *FEW)
     done = refprior("fit", "texts.csv", *arguments, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -239,6 +255,14 @@ def test_a_column_of_texts(tmp_path: Path) -> None:
         assert [row["class"] for row in csv.DictReader(file)] == names
     found = rp.load_predictor(tmp_path / "run/model").predict(["bread soup", "a goal of the team"])
     assert found.tolist() == ["food", "sport"]
+    asked = refprior("suggest", "run", "--budget", "2", cwd=tmp_path)
+    assert asked.returncode == 0, asked.stderr
+    run = rp.load(tmp_path / "run")
+    for number, place in enumerate(rp.labeling.Questions.load(tmp_path / "run").open, 1):
+        assert f"{number}. {run.task.names[place]}\n" in asked.stdout
+        row, text = run.task.names[place].removeprefix("row ").split(": ")
+        assert pool_picture(run, place) == text == texts[int(row)][0]
+        assert names[int(row)] == run.predict(run.task.unlabeled[place : place + 1])[0]
 
 
 @pytest.fixture
@@ -265,7 +289,9 @@ def test_questions_are_about_photos_without_a_label_and_show_the_photo(scans: Pa
     more = refprior("suggest", "run", "--budget", "7", cwd=scans)
     assert "can ask for 1 to 6 labels, got 7: 14 inputs in the pool, 8 labeled already, 0 answered" in more.stderr
     run = rp.load(scans / "run")
-    assert tuple(pool_picture(run, len(run.task.unlabeled) - 1).shape) == (3, 120, 200)
+    shown = pool_picture(run, len(run.task.unlabeled) - 1)
+    assert isinstance(shown, torch.Tensor)
+    assert tuple(shown.shape) == (3, 120, 200)
 
 
 def test_a_damaged_image_is_named_or_left_out(scans: Path) -> None:
@@ -281,6 +307,17 @@ def test_a_damaged_image_is_named_or_left_out(scans: Path) -> None:
     shown = refprior("data", "show", "scans", "--keep-going", cwd=scans)
     assert shown.returncode == 0, shown.stderr
     assert "8 labeled, 6 unlabeled, 0 test" in shown.stdout  # as `fit` reads it, with nothing held out
+
+
+def test_held_out_photos_that_were_trained_on_are_reported(scans: Path) -> None:
+    for name in COLORS:
+        (scans / "two/test" / name).mkdir(parents=True)
+        shutil.copytree(scans / "scans" / name, scans / "two/train" / name)
+        shutil.copy(scans / "scans" / name / "0.png", scans / "two/test" / name / "copy.png")
+    shutil.copy(scans / "scans/unlabeled/0.png", scans / "two/test/red/other.png")
+    done = refprior("fit", "two", *SCANS[2:], cwd=scans)
+    assert done.returncode == 0, done.stderr
+    assert "2 of 3 held-out inputs are among the training inputs too" in done.stderr
 
 
 def test_another_fit_in_the_same_folder_names_fresh_which_it_knows(scans: Path) -> None:

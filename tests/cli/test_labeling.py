@@ -54,6 +54,7 @@ def kill_at_random(work: Callable[[Path], None], folder: Path, rng: random.Rando
 
 
 def test_new_questions_have_their_picture(run: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    labeling.Questions().save(run)
     suggest(run, budget=2)
     for seed in range(6):
         kill_at_random(ask_again_and_again, run, random.Random(seed))
@@ -69,9 +70,11 @@ def test_new_questions_have_their_picture(run: Path, capfd: pytest.CaptureFixtur
     assert not list(run.glob(".*.part"))  # what killed writers left is swept up
 
 
+@pytest.mark.thorough
 def test_new_answers_have_their_table(run: Path, capfd: pytest.CaptureFixture[str]) -> None:
     loaded = load(run)
     pool = len(loaded.task.unlabeled)
+    labeling.Questions().save(run)
     suggest(run, budget=400)  # more than a fast machine answers
     answer(run, ["3"])
     for seed in range(6):
@@ -129,6 +132,7 @@ def two_rules(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_answers_choose_the_rule_and_questions_end(two_rules: Path) -> None:
+    labeling.Questions().save(two_rules / "run")
     before = float(100 * load(two_rules / "run").evaluate().accuracy)
     asked = refprior("suggest", "run", "--budget", "6", cwd=two_rules)
     assert "rules fit the labels, the likeliest with probability 0." in asked.stdout, asked.stderr
@@ -188,6 +192,7 @@ def test_mistakes_are_named(run: Path, tmp_path: Path) -> None:
         assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.thorough
 def test_training_that_was_stopped_says_how_it_goes_on(tmp_path: Path) -> None:
     train(named("digits_ssl", {"steps": 3, "unlabeled_batch": 8}, seed=0).recipe, tmp_path / "run")
     suggest(tmp_path / "run", budget=1)

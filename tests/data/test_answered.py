@@ -24,6 +24,9 @@ def test_answers_move_inputs_and_lose_none() -> None:
 def test_names_go_with_their_inputs() -> None:
     named = replace(FEW(), names=tuple(f"{i}.png" for i in range(len(FEW().unlabeled))))
     assert Answered(named, (1,), (0,))().names[:3] == ("0.png", "2.png", "3.png")
+    both = replace(named, labeled_names=tuple(f"known {i}" for i in range(20)))
+    assert Answered(both, (1,), (0,))().labeled_names[-2:] == ("known 19", "1.png")
+    assert Answered(named, (1,), (0,))().labeled_names == ()
 
 
 def test_answers_to_answers_read_back() -> None:
@@ -32,6 +35,29 @@ def test_answers_to_answers_read_back() -> None:
     again = Recipe.from_json(recipe.to_json())
     assert again.task == twice
     assert again.read_task().fingerprint() == twice().fingerprint()
+
+
+def test_checked_labels_are_corrected_and_read_back() -> None:
+    before, checked = FEW(), Answered(FEW, (7,), (1,), checked=((4, 9), (0, 3)))
+    now = checked()
+    expected = before.labeled.labels.clone()
+    expected[[4, 0]] = torch.tensor([9, 3])
+    assert torch.equal(now.labeled.labels[:-1], expected)
+    assert torch.equal(now.labeled.inputs[:-1], before.labeled.inputs)
+    assert Recipe.from_json(perceptron(task=checked).to_json()).task == checked
+
+
+@pytest.mark.parametrize(
+    ("checked", "said"),
+    [
+        (((20, 0),), "label 20 is not among 20: these checks belong to another task"),
+        (((0, 10),), r"checked label 10 at index 0 is outside 0 … 9"),
+        (((0, 1), (0, 2)), "a label was checked twice"),
+    ],
+)
+def test_checks_that_do_not_fit_are_rejected(checked: tuple[tuple[int, int], ...], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        Answered(FEW, (), (), checked=checked)()
 
 
 def test_answers_about_a_task_of_ones_own_are_written_down_as_such() -> None:

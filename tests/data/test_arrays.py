@@ -41,6 +41,23 @@ def test_channels_last_and_first_are_read_alike(tmp_path: Path, images: np.ndarr
     assert data.name == "toy"
 
 
+def test_groups_are_those_of_the_test_part(tmp_path: Path) -> None:
+    split = (np.arange(12) > 8).astype(int)
+    path = save(tmp_path / "toy.npz", images=IMAGES, labels=LABELS, split=split, groups=np.arange(12))
+    assert read_npz(path).test_groups == ("9", "10", "11")
+    drawn = read_npz(save(path, images=IMAGES, labels=np.r_[-1, LABELS[1:]], groups=np.arange(12)), test=3)
+    assert drawn.test is not None
+    pixels = torch.from_numpy(IMAGES.transpose(0, 3, 1, 2).copy())
+    assert torch.equal(drawn.test.inputs, pixels[[int(name) for name in drawn.test_groups]])
+    with pytest.raises(DataError, match="groups must be one number for each input"):
+        read_npz(save(path, images=IMAGES, labels=LABELS, split=split, groups=np.arange(11)))
+    known, rest, held = (pixels[:9], LABELS[:9]), pixels[:0], (pixels[9:], LABELS[9:])
+    task = task_from_arrays(known, rest, held, test_groups=["a", 7, "a"])
+    assert task.test_groups == ("a", "7", "a")
+    with pytest.raises(ValueError, match="expected one group per test input, got 2 for 3"):
+        task_from_arrays(known, rest, held, test_groups=["a", "b"])
+
+
 def test_gray_images_get_a_channel_and_a_test_part_is_drawn(tmp_path: Path) -> None:
     path = save(tmp_path / "toy.npz", images=IMAGES[..., 0], labels=LABELS, classes=["a", "b", "c"])
     data = read_npz(path, test=3)

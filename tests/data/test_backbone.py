@@ -44,11 +44,11 @@ def photos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run_on(photos: Path, backbone: Backbone) -> rp.Run:
-    from refprior.estimators._classifier import classifier_recipe
+    from refprior.estimators import classifier_recipes
 
     data = read(photos, features=backbone, test=0)
-    recipe, _ = classifier_recipe(FewLabels(data, labels=None))
-    return rp.train(rp.recipes.override(recipe, {"steps": 20, "particles": 2}))
+    recipes, _ = classifier_recipes(FewLabels(data, labels=None), "components")
+    return rp.train(rp.recipes.override(recipes["components"], {"steps": 20, "particles": 2}))
 
 
 def test_features_are_computed_once_by_content(photos: Path) -> None:

@@ -27,8 +27,9 @@ def data() -> DataSet:
 
 
 def test_a_subset_renumbers_in_the_order_given(data: DataSet) -> None:
-    part = subset(data, [3, 1])
+    part = subset(replace(data, test_groups=tuple(map(str, LABELS[320:]))), [3, 1])
     assert part.classes == ("d", "b")
+    assert set(part.test_groups) == {"1", "3"}
     assert part.train.inputs[:, 0, 1, 0].unique().tolist() == [1, 3]
     assert torch.equal(part.train.labels == 0, part.train.inputs[:, 0, 1, 0] == 3)
     assert part.test is not None
@@ -57,6 +58,8 @@ def test_a_held_out_part_is_the_same_for_everyone() -> None:
 
 
 def test_what_cannot_be_is_named_with_its_numbers(data: DataSet) -> None:
+    with pytest.raises(DataError, match="toy: expected one group per test input, got 1 for 80"):
+        replace(data, test_groups=("a",))
     with pytest.raises(ValueError, match=r"\[1, 4\] must be different numbers of 0 … 3"):
         subset(data, [1, 4])
     with pytest.raises(ValueError, match=r"\[1, 1\] must be different numbers of 0 … 3"):

@@ -328,7 +328,7 @@ print(peak() - before)
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak of a process is read from /proc")
-@pytest.mark.parametrize(("kind", "most"), [("jpg", 40), ("png", 300)])
+@pytest.mark.parametrize(("kind", "most"), [("jpg", 40), pytest.param("png", 300, marks=pytest.mark.thorough)])
 def test_large_photographs_take_little_memory(tmp_path: Path, kind: str, most: int) -> None:
     """Eight of 12 megapixels are 288 MB as bytes; JPEG files are decoded small, others few at a time."""
     noise = Image.fromarray(np.random.RandomState(0).randint(0, 256, (30, 40, 3)).astype(np.uint8))

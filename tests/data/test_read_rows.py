@@ -67,6 +67,21 @@ def test_rows_to_test_with_are_equally_many_per_class(tmp_path: Path) -> None:
     assert len(data.train) == 24
 
 
+def test_a_column_of_groups_is_no_input_and_names_the_groups_of_test_rows(tmp_path: Path) -> None:
+    rows = "".join(f"{i},{'xyz'[i % 3]},{'north' if i % 2 else ''}\n" for i in range(30))
+    path = saved(tmp_path / "t.csv", "a,label,site\n" + rows)
+    task = FewLabels(path, labels=None, test=6, groups="site")()
+    assert task.test is not None
+    assert task.features == ("a",)
+    assert task.test_groups == tuple("north" if a % 2 else "missing" for a in task.test.inputs[:, 0].tolist())
+    with pytest.raises(DataError, match="groups='site' needs test rows: give test, the number of rows to hold out"):
+        read(path, groups="site")
+    with pytest.raises(DataError, match="no column 'place'; there are a, label, site"):
+        read(path, test=6, groups="place")
+    with pytest.raises(ValueError, match=r"groups names columns of a \.csv or \.parquet file, and digits is none"):
+        read("digits", groups="site")
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

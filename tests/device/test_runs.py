@@ -115,6 +115,7 @@ def test_weights_that_become_infinite_are_found_in_their_step() -> None:
         train(recipe, device="cuda")
 
 
+@pytest.mark.thorough
 def test_a_signal_within_a_block_returns_to_its_first_step_and_the_run_resumes_exactly(tmp_path: Path) -> None:
     recipe = breaking(method=Breaks(signal_in=12))
     Breaks.sent[:] = [1]
@@ -151,6 +152,7 @@ def _interrupt(record: object) -> None:
     raise KeyboardInterrupt
 
 
+@pytest.mark.thorough
 def test_a_run_is_evaluated_predicted_exported_and_asked_on_the_device(device: str, tmp_path: Path) -> None:
     recipe = perceptron(particles=4, folds="auto", steps=12)
     train(recipe, tmp_path / "run", device=device)

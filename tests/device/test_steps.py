@@ -10,7 +10,16 @@ import torch
 
 import refprior as rp
 from refprior import views
-from refprior.data import FewLabels, PatchComponents, Task, task_from_arrays
+from refprior.data import (
+    FewLabels,
+    Joined,
+    NeighborMeans,
+    PatchComponents,
+    QuantileBins,
+    Task,
+    TreeLeaves,
+    task_from_arrays,
+)
 from refprior.methods import FixMatch, Method, ReferencePrior
 from refprior.networks import MLP, SmallCNN, WideResNet
 from refprior.recipes.sweeps._sweep import few_label_methods
@@ -21,7 +30,15 @@ from refprior.training.loop._loop import _block
 from tests.device.pretend import CUDA, Counts, pretend_cuda
 from tests.training.recipes import convolutional, perceptron, transferring
 
-QUICK = ("ReferencePrior", "FixMatch", "VAT on SmallCNN", "Transfer", "CTAugment", "WideResNet", "folds")
+QUICK = (
+    "ReferencePrior",
+    "VAT on SmallCNN",
+    "Transfer",
+    "CTAugment",
+    "WideResNet",
+    "folds",
+    "bins, leaves and neighbors",
+)
 ALONE = "bool(torch.stack(finite).all())"  # the only line that waits, once per block
 
 
@@ -44,6 +61,15 @@ def on_photos(**changes: Any) -> Recipe:
         strong=views.RandAugment(views.FlipCrop(2), cutout=4),
     )
     return replace(recipe, **changes)
+
+
+class ChannelsLast(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.contiguous(memory_format=torch.channels_last)
+
+
+def channels_last() -> torch.nn.Module:
+    return torch.nn.Sequential(ChannelsLast(), WideResNet((3, 16, 16), 4, depth=10, width=1))
 
 
 def rows() -> Task:
@@ -139,6 +165,13 @@ VARIANTS: dict[str, Callable[[], Recipe]] = {
     "paper": lambda: on_rows(method=ReferencePrior.paper()),
     "authors' code": lambda: on_rows(method=ReferencePrior.authors_code()),
     "order 3": lambda: on_rows(method=ReferencePrior(order=3, jensen=False, stop_gradient=False, trainable_prior=True)),
+    "bins, leaves and neighbors": lambda: on_rows(
+        inputs=Joined((QuantileBins(4), TreeLeaves(4, trees=4), NeighborMeans(2)), widths=(2, 2, 1)),
+        network=partial(MLP, (10,), 3),
+        weak=views.Noise(),
+        strong=views.Corrupt(),
+    ),
+    "channels last": lambda: on_photos(network=channels_last),
     "patches": lambda: perceptron(
         task=FewLabels("digits", labels=50),
         inputs=PatchComponents(count=8, filters=16, size=3, cells=2, images=200),

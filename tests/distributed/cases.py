@@ -244,19 +244,21 @@ def mesh_of(world: int, rank: int, particle: int) -> Mesh:
     return _mesh.made(world, rank, 4, "cpu", particle)
 
 
+FEW = ("ReferencePrior", "VAT", "Looks")
 EVERYTHING = [
     *((method, "MLP") for method in [*METHODS, *SOURCES]),
-    *((method, network) for method in METHODS for network in ("SmallCNN", "WRN")),
+    *((method, network) for method in FEW for network in ("SmallCNN", "WRN")),
     *((method, "Normalized") for method in ("MeanTeacher", "VAT", "MixMatch", "Looks")),
 ]
-FEW = [pair for pair in EVERYTHING if pair[0] in ("ReferencePrior", "VAT", "Looks")]
 
 
 def gradient_cases(world: int) -> list[tuple[str, str, int]]:
     """Method, network, ranks of the particle axis: everything on 2×1 and 1×2 or 2×2, a few on 4×1 and 1×4."""
     if world == 2:
         return [(*pair, particle) for pair in EVERYTHING for particle in (2, 1)]
-    return [(*pair, 2) for pair in EVERYTHING] + [(*pair, particle) for pair in FEW for particle in (4, 1)]
+    return [(*pair, 2) for pair in EVERYTHING] + [
+        (*pair, particle) for pair in EVERYTHING if pair[0] in FEW for particle in (4, 1)
+    ]
 
 
 def particles_of(particle: int) -> int:

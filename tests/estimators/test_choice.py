@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sklearn.base import clone
 from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import KFold
 
 import refprior as rp
 from refprior.data import Joined
@@ -56,6 +59,18 @@ def test_particles_of_a_trial_have_not_learned_the_labels_that_they_left_out() -
     assert np.abs(found[0].log_probabilities[0] - found[1].log_probabilities[0]).max() < 0.5
 
 
+@pytest.mark.parametrize("folds", ["off", "auto"])
+def test_a_label_does_not_reach_the_particles_that_left_it_out(folds: Any) -> None:
+    y, row = FEW[POOL].copy(), int(np.flatnonzero(FEW[POOL] >= 0)[0])
+    fitted = classifier(inputs="leaves", folds=folds)
+    p = []
+    for label in (y[row], (y[row] + 1) % 10):
+        y[row] = label
+        p.append(np.exp(fitted.fit(X[POOL], y)._cross[1].out_of_fold.log_probabilities[0]))
+    assert np.abs(p[1] - p[0]).max() < 0.2
+    assert p[1].argmax() != y[row]
+
+
 def test_a_choice_needs_labels_to_leave_out_and_default_parts(caplog: pytest.LogCaptureFixture) -> None:
     single = np.full(600, -1)
     single[[int(np.flatnonzero(TRUTH[POOL] == digit)[0]) for digit in range(10)]] = np.arange(10)
@@ -64,6 +79,10 @@ def test_a_choice_needs_labels_to_leave_out_and_default_parts(caplog: pytest.Log
         assert (found.inputs_, found.report_.losses, found.report_.scores) == ("components", {}, None)
         with pytest.raises(ValueError, match="predict_set needs out-of-fold scores"):
             found.predict_set(X[:3])
+    two = np.where(TRUTH[POOL] < 3, FEW[POOL], -1)
+    for digit in range(3):
+        two[np.flatnonzero(two == digit)[2:]] = -1
+    assert list(classifier(steps=2).fit(X[POOL], two).report_.losses) == ["components"]  # six labels, eight folds
     network = classifier(steps=2, network=rp.networks.MLP).fit(X[POOL], FEW[POOL])
     assert list(network.report_.losses) == ["components"]
 
@@ -104,7 +123,8 @@ def test_the_report_compares_with_baselines(fitted: rp.ReferencePriorClassifier)
     assert report.scores == fitted.out_of_fold_.scores
     assert set(report.baselines) == {"logistic regression", "random forest"}
     assert all(0.5 < found.accuracy < 1 and found.labels == 60 for found in report.baselines.values())
-    assert f"inputs: {fitted.inputs_}" in str(report)
+    assert f"Inputs: {fitted.inputs_}, nats" in str(report)
+    assert "Predicted shares of the classes" in str(report)
     assert report.predicted_shares.sum() == pytest.approx(1)
     assert pickle.loads(pickle.dumps(fitted)).report_.losses == report.losses
 
@@ -133,6 +153,25 @@ def test_conformal_sets_by_brute_force() -> None:
                 p = torch.stack([log_p[k, x, y].exp() for k in range(6) if held_out[k, i]]).mean()
                 smaller += int(1 - label[i].exp() < 1 - p)
             assert bool(found[x, y]) == (smaller < 0.8 * 26)
+
+
+def test_conformal_sets_are_those_of_mapie() -> None:
+    mapie = pytest.importorskip("mapie.classification")
+    known, new, folds = POOL[:99], REST[:200], KFold(5, shuffle=True, random_state=0)
+    model = LogisticRegression(max_iter=1000)
+    peer = mapie.CrossConformalClassifier(model, confidence_level=0.9, conformity_score="lac", cv=folds)
+    peer.fit_conformalize(X[known] / 16, TRUTH[known])
+    expected = peer.predict_set(X[new] / 16, agg_scores="crossval")[1][:, :, 0]
+
+    held_out, log_p, label = np.zeros((5, 99), bool), np.zeros((5, 200, 10)), np.zeros(99)
+    for fold, (learned, out) in enumerate(folds.split(known)):  # a particle is a model without one fold
+        fitted = clone(model).fit(X[known[learned]] / 16, TRUTH[known[learned]])
+        held_out[fold, out], log_p[fold] = True, fitted.predict_log_proba(X[new] / 16)
+        label[out] = fitted.predict_log_proba(X[known[out]] / 16)[np.arange(len(out)), TRUTH[known[out]]]
+    tensors = torch.from_numpy(log_p), torch.from_numpy(label), torch.from_numpy(held_out)
+    found = conformal_sets(*tensors, torch.zeros(5).double(), 0.9).numpy()
+    assert (found == expected).all()
+    assert 1 < found.sum(1).mean() < 5
 
 
 def test_prediction_sets_cover_and_grow_with_coverage(fitted: rp.ReferencePriorClassifier) -> None:

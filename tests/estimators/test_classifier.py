@@ -264,7 +264,7 @@ def test_folds_find_the_rows_with_wrong_labels() -> None:
     assert (quality.right < 0.5).sum() == 2
     assert quality.given[quality.index == 70] == "a"
     assert quality.suggested[quality.index == 70] == "c"
-    assert 0.7 < fitted.out_of_fold_.scores.accuracy <= 28 / 30
+    assert 0.6 < fitted.out_of_fold_.scores.accuracy <= 28 / 30
     assert not hasattr(fitted.set_params(folds="off").fit(X, y), "label_quality_")
 
 

@@ -169,7 +169,7 @@ def test_the_seed_decides_and_nothing_else_is_touched() -> None:
 
 def test_a_pickle_predicts_the_same_and_holds_no_data() -> None:
     X, y, _ = groups(rows=20_000)
-    clf = Classifier(steps=5).fit(X, y)
+    clf = Classifier(steps=5, inputs="components").fit(X, y)
     kept = pickle.dumps(clf)
     assert len(kept) < X.nbytes / 4
     again = pickle.loads(kept)
@@ -190,7 +190,7 @@ def test_in_the_company_of_scikit_learn() -> None:
     X, y, truth = groups()
     search = GridSearchCV(Classifier(), {"particles": [1, 4], "method": [rp.FixMatch(), None]}, cv=3).fit(X, y)
     assert search.best_score_ > 0.8  # on rows that have a label; those without are left out
-    piped = make_pipeline(StandardScaler(), Classifier()).fit(X * [1, 10, 100, 1000, 1], y)
+    piped = make_pipeline(StandardScaler(), Classifier(inputs="components")).fit(X * [1, 10, 100, 1000, 1], y)
     assert (piped.predict(X * [1, 10, 100, 1000, 1]) == truth).mean() > 0.95
     frozen = FrozenEstimator(Classifier().fit(X[:200], y[:200]))
     calibrated = CalibratedClassifierCV(frozen).fit(X[200:], truth[200:])

@@ -60,6 +60,23 @@ def test_a_wrong_answer_changes_nothing(rows: Any, labels: Any, message: str) ->
     assert fitted.classes_.tolist() == ["a"]
 
 
+def test_an_unstable_run_starts_again_and_the_most_stable_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = [clusterer(restarts=0).fit(X), clusterer(restarts=0, steps=60).fit(X)]
+    assert [len(found.stabilities_) for found in alone] == [1, 1]
+    found = clusterer(restarts=3).fit(X)
+    assert found.stabilities_[0] == alone[0].stability_
+    assert found.stability_ == max(found.stabilities_)
+    stable = [value >= 0.75 for value in found.stabilities_]
+    assert not any(stable[:-1])
+    assert stable[-1] or len(stable) == 4
+    seed = alone[0].run_.recipe.seed + int(np.argmax(found.stabilities_))
+    assert found.run_.recipe.seed == seed
+    monkeypatch.setattr("refprior.estimators._clusterer.STABLE", 1.1)
+    assert len(clusterer(restarts=1).fit(X).stabilities_) == 2
+    with pytest.raises(ValueError, match="restarts"):
+        clusterer(restarts=-1).fit(X)
+
+
 def test_what_needs_a_fit_says_so() -> None:
     new = clusterer()
     new.recipe(X)

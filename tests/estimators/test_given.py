@@ -100,12 +100,31 @@ def test_rules_say_whether_the_labels_of_fit_are_ambiguous(fitted: rp.ReferenceP
     assert "groups of particles agree on only " in repr(untrained)
 
 
-def test_equal_rows_are_suggested_once(fitted: rp.ReferencePriorClassifier) -> None:
+@pytest.mark.parametrize("about", ["rule", "inputs"])
+def test_equal_rows_are_suggested_once(fitted: rp.ReferencePriorClassifier, about: Any) -> None:
     rows = np.repeat(X[len(LABELED.rows) :][:8], 5, axis=0)
-    asked = fitted.suggest(rows, 8, about="rule")
+    asked = fitted.suggest(rows, 8, about=about)
     assert sorted(asked // 5) == [*range(8)]
     fitted.given(rows[asked[:2]], ["no", "yes"])
-    assert not set(fitted.suggest(rows, 6, about="rule") // 5) & set(asked[:2] // 5)
+    assert not set(fitted.suggest(rows, 6, about=about) // 5) & set(asked[:2] // 5)
+
+
+def test_rules_are_compared_in_groups_of_test_rows(fitted: rp.ReferencePriorClassifier) -> None:
+    truth, conflict = NAMES[TEST.cues[:, 1].numpy()], (TEST.cues[:, 0] != TEST.cues[:, 1]).numpy()
+    y = truth.astype(object)
+    y[~conflict & (truth == "yes")] = None
+    found = fitted.rules(X, test=(TEST.rows.numpy(), y, conflict))
+    assert found.groups == ("False", "True")
+    assert found.accuracies is not None
+    by_shape = [min(row) > 0.9 for row in found.accuracies.tolist()]
+    assert any(by_shape)
+    assert not all(by_shape)  # another rule follows the other cue
+    assert "worst group %" in repr(found)
+    assert found.worst_groups[0] == (found.groups[int(found.accuracies[0].argmin())], found.accuracies[0].min().item())
+    with pytest.raises(ValueError, match="no classes: cow"):
+        fitted.rules(X, test=(X[:1], ["cow"], [0]))
+    with pytest.raises(ValueError, match="test needs a label and a group of each input, got 2 and 1 for 2"):
+        fitted.rules(X, test=(X[:2], ["no", "yes"], [0]))
 
 
 def test_a_row_with_a_negative_zero_is_the_same_row() -> None:
@@ -140,6 +159,10 @@ def test_labels_that_cannot_be_used_are_rejected(fitted: rp.ReferencePriorClassi
     rows = X[len(LABELED.rows) :]
     with pytest.raises(ValueError, match="1 of 1 inputs were labeled in training"):
         fitted.given(X[:1], ["no"])
+    with pytest.raises(ValueError, match="1 of 3 inputs were labeled in training, the first is number 2"):
+        fitted.given(np.concatenate([rows[:2], X[:1]]), np.array([None, "no", "yes"], object))
+    with pytest.raises(ValueError, match="input 2 is given with two labels, 'no' and 'yes'"):
+        fitted.given(rows[[1, 0, 0]], np.array([None, "no", "yes"], object))
     with pytest.raises(ValueError, match="no classes: cow; the classes are no, yes"):
         fitted.given(rows[:1], ["cow"])
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from refprior.data import FewLabels
-from refprior.estimators import classifier_recipe
+from refprior.estimators import classifier_recipes
 from refprior.methods import ReferencePrior
 from refprior.recipes import override
 from refprior.training import train
@@ -31,7 +31,7 @@ def ambiguous_run(tmp_path: Path) -> Path:
         writer = csv.writer(file)
         writer.writerow(["color", "<i>shape</i>", "label"])
         writer.writerows([*row, name] for row, name in zip(rows, names, strict=True))
-    recipe, _ = classifier_recipe(FewLabels(str(tmp_path / "cues.csv"), labels=None))
+    recipes, _ = classifier_recipes(FewLabels(str(tmp_path / "cues.csv"), labels=None), "components")
     method = ReferencePrior(alpha=1.0, gamma=1.0, threshold=0.8, balance=1.0)
-    train(override(recipe, {"steps": 300, "particles": 8, "method": method}), tmp_path / "runs" / "run")
+    train(override(recipes["components"], {"steps": 300, "particles": 8, "method": method}), tmp_path / "runs" / "run")
     return tmp_path / "runs" / "run"

@@ -196,3 +196,38 @@ def test_a_run_with_one_rule_has_no_cards(browser: Browser, served: Served, run:
     identity = browser.one("#run").get_attribute("value")
     browser.wait(lambda: answer(served, f"api/questions?id={identity}")["rules"] == {"count": 0}, "no rules", 60)
     assert not browser.one(".rules").is_displayed()
+
+
+def test_doubtful_labels_are_corrected_by_one_key(browser: Browser, tmp_path: Path) -> None:
+    settings = {"steps": 100, "method": "Supervised", "folds": "auto", "task.label_noise": 0.2, "labels": 50}
+    train(named("digits_ssl", settings, seed=0).recipe, tmp_path / "run")
+    quality = load(tmp_path / "run").label_quality()
+    first, second, third = quality.order[:3].tolist()
+    suggested = int(quality.suggested[first])
+
+    def checked() -> dict[int, int]:
+        return dict(Questions.load(tmp_path / "run").checked)
+
+    with serving(tmp_path) as served:
+        open_page(browser, served)  # doubtful labels, since there are no questions
+        assert asked(browser) == first
+        assert browser.one("[aria-pressed=true]").text == "Check these labels first"
+        assert f"suggest {suggested}." in browser.one(".question .note").text
+        press(browser, Keys.ENTER)  # the suggested class
+        browser.wait(lambda: asked(browser) == second)
+        press(browser, str(quality.given[second]))  # the label is right
+        browser.wait(lambda: asked(browser) == third)
+        browser.wait(lambda: checked() == {first: suggested, second: int(quality.given[second])}, "both", 30)
+        browser.wait(lambda: len(browser.all(".given li")) == 2, "newest checks")
+        assert f"(not {quality.given[first]})" in browser.one(f".given li[data-index='{first}']").text
+        assert "Train again with the corrected labels" in browser.one("main").text
+        press(browser, "u")
+        browser.wait(lambda: checked() == {first: suggested}, "undone", 30)
+        browser.wait(lambda: asked(browser) == second)
+        for dark in (False, True):
+            browser.look(NARROW, dark)
+            assert browser.overflow() <= 0
+            assert browser.low_contrast() == []
+        browser.click(".tabs button")
+        browser.wait(lambda: "There are no questions yet" in browser.one(".question").text)
+        assert browser.errors() == []

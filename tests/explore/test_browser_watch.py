@@ -3,6 +3,8 @@
 import signal
 from pathlib import Path
 
+import pytest
+
 from tests.cli.running import start
 from tests.explore.browser import NARROW, Browser, needs_chromium
 from tests.explore.hostile import MARKUP, hostile_run
@@ -12,6 +14,7 @@ from tests.report.folders import write_run
 pytestmark = needs_chromium
 
 
+@pytest.mark.thorough
 def test_a_run_appears_grows_and_finishes_while_it_is_watched(browser: Browser, tmp_path: Path) -> None:
     with serving(tmp_path / "runs") as served:
         browser.open(f"{served.address}#watch")

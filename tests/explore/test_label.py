@@ -69,8 +69,50 @@ def test_questions_about_rules_end_with_one_rule(tmp_path: Path) -> None:
     assert estimates["accuracy"] > 0.93
     assert estimates["agreed"] <= 6  # before the answers
     assert labels.state(identity)["rules"]["settled"] is not None
+    worst = [rule["worst"] for rule in labels.state(identity)["rules"]["rules"]]
+    assert any(name == "1" and right < 0.2 for name, right in worst)  # a rule of the first cue
     labels.suggest(identity, 2)  # about inputs: no question about rules is left
     assert labels.state(identity)["counts"] == {"open": 2, "answers": 8}
+
+
+def test_checked_labels_leave_the_list_and_come_back(tmp_path: Path) -> None:
+    train(named("digits_ssl", {"steps": 3, "unlabeled_batch": 8, "folds": "auto"}, seed=0).recipe, tmp_path / "run")
+    Questions((7,), (1,)).save(tmp_path / "run")
+    labels, identity = labels_of(tmp_path / "run")
+    assert labels.state(identity)["checks"] is None
+    labels.estimate(identity)
+    before = labels.state(identity)
+    first, second = before["checks"]["open"][:2]
+    quality = load(tmp_path / "run").label_quality()
+    assert [first["index"], second["index"]] == quality.order[:2].tolist()
+    assert first["right"] == quality.right.min()
+    assert (str(first["given"]), str(first["suggested"])) == (
+        str(quality.given[first["index"]]),
+        str(quality.suggested[first["index"]]),
+    )
+    labels.check(identity, first["index"], first["suggested"])
+    labels.check(identity, second["index"], second["given"])
+    after = labels.state(identity)
+    assert after["version"] != before["version"]
+    assert after["corrected"] == (first["suggested"] != first["given"])
+    assert [one["index"] for one in after["checks"]["checked"]] == [second["index"], first["index"]]
+    assert {first["index"], second["index"]}.isdisjoint(one["index"] for one in after["checks"]["open"])
+    labels.answer(identity, 7, 1)  # answers and questions keep the checks
+    labels.undo(identity, 7)
+    labels.suggest(identity, 2)
+    assert len(Questions.load(tmp_path / "run").checked) == 2
+    labels.check(identity, first["index"], -1)
+    assert labels.state(identity)["checks"]["open"][0]["index"] == first["index"]
+    with pytest.raises(ValueError, match="index must be 0 to 49, got 50"):
+        labels.check(identity, 50, 0)
+    with pytest.raises(ValueError, match="label must be -1 to 9, got 10"):
+        labels.check(identity, 0, 10)
+
+
+def test_a_run_without_folds_has_no_labels_to_check(run: Path) -> None:
+    labels, identity = labels_of(run)
+    labels.estimate(identity)
+    assert labels.state(identity)["checks"] == {"open": [], "checked": [], "doubtful": 0}
 
 
 def test_the_same_label_twice_is_one_and_another_is_a_conflict(run: Path) -> None:
@@ -157,6 +199,7 @@ def test_two_tabs_at_once_lose_nothing(run: Path) -> None:
     assert dict(zip(found.answered, found.answers, strict=True)) == {index: index % 10 for index in range(40)}
 
 
+@pytest.mark.thorough
 def test_what_was_acknowledged_survives_the_death_of_the_server(run: Path) -> None:
     rng = random.Random(0)
     Questions(tuple(range(60))).save(run)
@@ -223,7 +266,9 @@ def test_a_custom_network_is_found_in_the_named_file(tmp_path: Path) -> None:
     assert [one["index"] for one in Labels(custom).state(identity)["open"]] == [3, 5]
 
 
-def test_rules_are_shown_with_their_probabilities_given_the_answers(ambiguous_run: Path) -> None:
+def test_rules_are_shown_with_their_probabilities_given_the_answers(
+    ambiguous_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     labels, identity = labels_of(ambiguous_run)
     first = labels.state(identity)
     assert first["rules"] is None  # until it is computed in the background
@@ -243,6 +288,10 @@ def test_rules_are_shown_with_their_probabilities_given_the_answers(ambiguous_ru
     settled = labels.state(identity)["rules"]
     assert settled["settled"] == 1
     assert settled["rules"][1]["weight"] == max(rule["weight"] for rule in settled["rules"]) >= labeling.SETTLED
+    monkeypatch.setattr(_label, "RULES", 1)
+    only = labels.state(identity)["rules"]
+    assert [rule["rule"] for rule in only["rules"]] == [only["settled"]]
+    assert only["count"] == len(found)
 
 
 def test_labels_that_determine_the_task_show_no_rules(run: Path) -> None:

@@ -7,7 +7,10 @@ import pytest
 from experiments.bridge import Experiment, compare, experiments, main
 
 
-@pytest.mark.parametrize("experiment", experiments(), ids=lambda e: e.name)
+@pytest.mark.parametrize(
+    "experiment",
+    [pytest.param(e, id=e.name, marks=[pytest.mark.thorough] * (n > 0)) for n, e in enumerate(experiments())],
+)
 def test_particles_approach_the_capacity_from_below_and_sit_at_the_atoms(experiment: Experiment) -> None:
     found = compare(experiment)
     solution = found.solution

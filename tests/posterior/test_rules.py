@@ -134,3 +134,24 @@ def test_inputs_and_rules_that_do_not_exist_are_rejected(cues: Tensor) -> None:
         found.separating(0, 2)
     with pytest.raises(ValueError, match="count must be a whole number of at least 0, got -1"):
         found.separating(0, 1, -1)
+
+
+def test_groups_have_the_accuracy_of_each_rule(cues: Tensor) -> None:
+    first, second = cues
+    log_p = sure_of(torch.stack([first, first, second]))
+    unknown = torch.arange(1000) < 100
+    y, groups = torch.where(unknown, -1, second), ["agree" if a == b else "contradict" for a, b in cues.T.tolist()]
+    found = find_rules(log_p, uniform(3, log_p), test=(log_p, y, groups))
+    assert found.groups == ("agree", "contradict")
+    assert found.accuracies is not None
+    assert found.accuracies.tolist() == [[1, 0], [1, 1]]
+    assert list(found.worst_groups) == [("contradict", 0), ("agree", 1)]
+    assert "worst group %" in repr(found).splitlines()[1]
+    assert repr(found).splitlines()[2].endswith("   0.0 (contradict)")
+    plain = find_rules(log_p, uniform(3, log_p))
+    assert not plain.worst_groups
+    assert "worst" not in repr(plain)
+    with pytest.raises(ValueError, match="test needs a label and a group of each input, got 1000 and 999 for 1000"):
+        find_rules(log_p, uniform(3, log_p), test=(log_p, y, groups[1:]))
+    with pytest.raises(ValueError, match="test needs inputs with a label"):
+        find_rules(log_p, uniform(3, log_p), test=(log_p, y.clamp_max(-1), groups))

@@ -5,6 +5,8 @@ import re
 import signal
 from pathlib import Path
 
+import pytest
+
 from refprior.recipes import Cell, status
 from refprior.recipes.sweeps._cell import Plan, train_cell
 from refprior.training import load
@@ -43,6 +45,7 @@ def test_a_cell_whose_process_is_killed_goes_on_in_another_and_ends_the_same(tmp
     assert_same_run(cell(tmp_path, 0), undisturbed.folder(Cell("digits_ssl", SETTINGS, 0)))
 
 
+@pytest.mark.thorough
 def test_a_cell_that_is_killed_too_often_is_given_up_and_the_others_go_on(tmp_path: Path) -> None:
     with sweeping("--retries", "1", "--jobs", "1", folder=tmp_path) as sweep:
         kill_owner_of(cell(tmp_path, 0), sweep)

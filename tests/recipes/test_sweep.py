@@ -102,6 +102,7 @@ def test_a_recipe_without_pretraining_has_no_self_match() -> None:
     assert len(cells(own, {"method": "all"}, [0])) == len(FEW_LABELS)
 
 
+@pytest.mark.thorough
 def test_a_sweep_takes_a_recipe(tmp_path: Path) -> None:
     recipe = digits_ssl(labels=50)
     outcomes = sweep(recipe, tmp_path, settings={"steps": "2", "optimizer.learning_rate": "0.02,0.03"}, seeds=[4])

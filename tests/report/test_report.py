@@ -154,6 +154,10 @@ def test_names_are_shown_as_they_are(tmp_path: Path) -> None:
     assert expected in as_latex(pivot(groups, "data"))
     with pytest.raises(ValueError, match="has no setting"):
         write_report([tmp_path], tmp_path / "report.html", column="<b>")
+    write_run(tmp_path / "\x1b[2J", "digits_ssl", 1, 0.6, {"data": NASTY})
+    write_report([tmp_path], tmp_path / "report.html")
+    assert r"\x1b[2J" in (tmp_path / "report.html").read_text()
+    assert "\x1b" not in (tmp_path / "report.html").read_text()
 
 
 def test_the_heading_of_a_pivot_is_escaped(tmp_path: Path) -> None:

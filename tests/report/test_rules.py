@@ -1,18 +1,21 @@
 """The section of rules in a report: a table, and the inputs that separate each pair of rules."""
 
+import csv
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from html import escape
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
-from refprior.data import Task, task_from_arrays
+from refprior.data import Examples, FewLabels, Task, task_from_arrays
 from refprior.methods import Supervised
 from refprior.networks import MLP
 from refprior.report import write_report
-from refprior.report._rules import rule_rows, rules_section
+from refprior.report._rules import group_rows, rule_rows, rules_section
 from refprior.training import Run, train
 from tests.training.recipes import ambiguous, two_cues
 
@@ -49,6 +52,22 @@ def test_each_pair_of_rules_is_shown_with_rows_and_labels(run: Run) -> None:
     (_, first, second, _), values = rules.answers(place), run.task.unlabeled[place].tolist()
     cells = [f"input {place}", first, second, *(f"{value:.4g}" for value in values)]
     assert "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>" in text
+
+
+def test_groups_of_test_inputs_have_a_table(run: Run) -> None:
+    task = two_cues()
+    conflict = [str(a != b) for a, b in (task.unlabeled > 0).tolist()]
+    test = Examples(task.unlabeled, (task.unlabeled[:, 1] > 0).long())
+    tested = replace(task, test=test, test_groups=tuple(conflict))
+    found = replace(run, find_task=lambda: tested)
+    head, *rows = group_rows(found.rules())
+    assert head == ["test accuracy %", "group False", "group True", "worst group"]
+    assert [row[0] for row in rows] == [f"rule {i}" for i in (1, 2, 3, 4)]
+    assert all(row[3] == (f"{row[2]} (True)" if float(row[2]) < float(row[1]) else f"{row[1]} (False)") for row in rows)
+    assert min(float(row[2]) for row in rows) < 5  # color
+    assert max(float(row[2]) for row in rows) > 95  # shape
+    assert "<th>worst group</th>" in (rules_section(found, 1000) or "")
+    assert "worst group" not in (rules_section(run, 1000) or "")
 
 
 def test_images_are_drawn_and_names_are_escaped() -> None:
@@ -97,3 +116,27 @@ def test_the_page_has_the_section(run: Run, tmp_path: Path) -> None:
     text = (tmp_path / "report.html").read_text()
     assert "<h2>Rules that fit the labels</h2>" in text
     assert "Ask: <code>refprior suggest" in text
+
+
+def test_texts_are_shown_as_they_are(tmp_path: Path) -> None:
+    words = [["soup bread", "goal team"], ["please thanks", "urgent now"]]
+    draw = np.random.default_rng(0).integers(0, 2, (240, 2))
+    draw[:40] = draw[:40, :1]
+    with (tmp_path / "notes.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["note", "label"])
+        writer.writerows(
+            [f"<{words[0][a]} {words[1][b]} {n}>", ["food", "sport"][a] if n < 40 else ""]
+            for n, (a, b) in enumerate(draw)
+        )
+    task = FewLabels(str(tmp_path / "notes.csv"), labels=None, text="note")
+    width = task().shape[0]
+    found = train(ambiguous(task=task, network=partial(MLP, (width,), 2)))
+    text = rules_section(found, 1000)
+    assert text is not None
+    assert "<th>text</th>" in text
+    place = found.rules().separating(0, 1)[0]
+    row, words_of = found.task.names[place].split(": ")
+    assert f"<td>{row}</td>" in text
+    assert f"<td>{escape(words_of)}</td>" in text
+    assert found.task.names[place][:20] in repr(found.rules())

@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 import onnxruntime
+import pandas
 import pytest
 import torch
 from torch import Tensor, nn
 
+import refprior as rp
 from refprior.data import Identity, Normalizer, PatchComponents, PrincipalComponents, Standardize
 from refprior.networks import MLP, SmallCNN, WideResNet
 from refprior.particles import Particles
@@ -152,3 +154,26 @@ def test_without_onnx_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.Mon
         export(perceptron()[0], tmp_path / "model.onnx")
     with pytest.raises(ValueError, match="kind must be 'onnx' or 'torch', got 'pickle'"):
         export(perceptron()[0], tmp_path / "model", "pickle")  # type: ignore[arg-type]
+
+
+def test_a_graph_of_a_table_takes_its_columns(tmp_path: Path) -> None:
+    random = np.random.RandomState(0)
+    days = np.datetime64("2024-01-01") + random.randint(0, 700, 200)
+    city = random.choice(np.array(["Rome", "Oslo", "Lima", None], object), 200)
+    age = np.where(random.rand(200) < 0.2, np.nan, random.randn(200))
+    frame = pandas.DataFrame({"city": city, "day": days.astype(str), "age": age, "height": random.randn(200)})
+    y = np.where(random.rand(200) < 0.3, (city == "Rome").astype(int), -1)
+    found = rp.ReferencePriorClassifier(inputs="bins", steps=20, particles=4, random_state=0).fit(frame, y)
+    export(found.predictor_, tmp_path / "model.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx", providers=["CPUExecutionProvider"])
+    frame.loc[0, "city"] = "Paris"  # which training has not seen
+    given = {
+        "city": frame["city"].fillna("").to_numpy(object),
+        "day": (pandas.to_datetime(frame["day"]) - pandas.Timestamp(0)).dt.days.to_numpy(float),
+        "age": frame["age"].to_numpy(),
+        "height": frame["height"].to_numpy(),
+    }
+    assert {each.name: each.type for each in session.get_inputs()} == {
+        name: "tensor(string)" if name == "city" else "tensor(double)" for name in given
+    }
+    np.testing.assert_allclose(session.run(None, given)[0], found.predictor_.predict_proba(frame), atol=1e-5)

@@ -91,6 +91,11 @@ def test_without_labels_nothing_changes(run: Run) -> None:
     assert found.evidence is not None
     assert found.evidence.count == 0
     torch.testing.assert_close(found.log_posterior, run.predictor().log_posterior)
+    one, two = run.given(POOL.rows[:1], ["yes"]), run.given(POOL.rows[:3], ["yes", None, None])
+    assert one.evidence is not None
+    assert two.evidence is not None
+    assert two.evidence.count == 1
+    torch.testing.assert_close(one.log_posterior, two.log_posterior)
 
 
 @pytest.mark.parametrize("source", ["predictor", "run"])

@@ -119,7 +119,7 @@ def test_a_run_that_went_on_has_one_curve_in_each_log(kind: str, tmp_path: Path)
     assert [loss for _, loss in found] == pytest.approx([loss for _, loss in truth], rel=1e-6)
 
 
-@pytest.mark.parametrize("kind", ["csv", "mlflow"])
+@pytest.mark.parametrize("kind", ["csv", pytest.param("mlflow", marks=pytest.mark.thorough)])
 @pytest.mark.filterwarnings("default")
 def test_a_log_that_is_asked_for_late_has_the_whole_curve(kind: str, tmp_path: Path) -> None:
     pytest.importorskip(kind)
@@ -181,6 +181,7 @@ def test_what_cannot_be_logged_to_is_said_in_one_line(tmp_path: Path, monkeypatc
         log_to(tmp_path, "wandb").__enter__()
 
 
+@pytest.mark.thorough
 def test_nothing_is_imported_unless_it_is_asked_for() -> None:
     code = "import sys, refprior.training, refprior.recipes; print([m for m in sys.argv[1:] if m in sys.modules])"
     names = ["tensorboard", "mlflow", "wandb", "distributed"]

@@ -198,25 +198,24 @@ def test_a_folder_that_cannot_be_written_gets_one_line(tmp_path: Path) -> None:
 
 def wait_for(path: Path) -> None:
     deadline = time.monotonic() + 60
-    while not path.exists() and time.monotonic() < deadline:
+    while not (path.exists() and path.stat().st_size) and time.monotonic() < deadline:
         time.sleep(0.02)
-    assert path.exists()
+    assert path.stat().st_size
 
 
 def test_a_second_interrupt_ends_at_once(tmp_path: Path) -> None:
-    """The step that is under way takes minutes: the first Ctrl-C waits for it, the second does not."""
+    """Between steps the first Ctrl-C waits for what is under way, the second does not."""
     script = (
         "import sys, time\n"
         "from tests.training.recipes import convolutional\n"
         "from refprior.training import train\n"
-        "def slow(images, generator):\n"
-        "    print('in a step', flush=True)\n"
-        "    time.sleep(0.1)\n"
+        "def slow(record):\n"
+        "    print('a record', flush=True)\n"
         "    for _ in range(600): time.sleep(0.1)\n"
-        "train(convolutional(weak=slow), sys.argv[1])\n"
+        "train(convolutional(), sys.argv[1], watch=slow)\n"
     )
     with Program(script, tmp_path / "run") as process:
-        assert process.first_line(process.out) == "in a step"
+        assert process.first_line(process.out) == "a record"
         process.send_signal(signal.SIGINT)
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(timeout=1)

@@ -33,6 +33,7 @@ NEEDS = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.name)
 def test_runs_from_top_to_bottom(script: Script) -> None:
     for package in NEEDS.get(script.name, []):

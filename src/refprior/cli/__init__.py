@@ -2,12 +2,14 @@
 
 import ast
 import inspect
+import io
 import os
 import re
 import shutil
 import sys
 import textwrap
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.resources import files
 
 from cyclopts import App
@@ -95,7 +97,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line. An invalid request ends with one line on stderr and exit code 2, a failure with 1."""
     given = sys.argv[1:] if arguments is None else arguments
     if sys.stdout is None:  # closed by the parent process
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        with suppress(OSError):
+            sys.stdout.reconfigure(errors="backslashreplace")  # as stderr: the locale may lack some characters
     with in_one_line(), listening(), warning_in_one_line():
         reject_empty(given)
         app(given, exit_on_error=False, print_error=False)

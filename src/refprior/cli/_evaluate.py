@@ -50,6 +50,7 @@ def evaluate(
     answers uses those of refprior answer.
     """
     from refprior._progress import working
+    from refprior.labeling import Questions
     from refprior.training import load
 
     check_picture(uncertain)
@@ -70,8 +71,8 @@ def evaluate(
         print("\nPer class: EMA weights, particles weighted by the prior.")
         print_table(classes)
     if labels is not None and quality is not None:
-        write_labels(labels, run, quality)
-        print(f"{quality}\nLabels: {labels}")
+        write_labels(labels, quality, {i: run.data.classes[y] for i, y in Questions.load(folder).checked})
+        print(f"Labels: {labels}")
     if uncertain is not None:
         from refprior._files import write_figure
         from refprior.report import uncertain_figure
@@ -81,27 +82,22 @@ def evaluate(
         print(f"Most uncertain inputs: {uncertain}")
 
 
-def write_labels(path: Path, run: "Run", quality: "LabelQuality") -> None:
-    """Write a table of all labels by the probability that they are right, with their names if the pool has them."""
+def write_labels(path: Path, quality: "LabelQuality", checked: dict[int, str]) -> None:
+    """Write a table of all labels by the probability that they are right, with the right classes of checked ones."""
     import csv
     import io
 
     from refprior._files import write_text
 
-    names = _names(run)
+    names = quality.names
     text = io.StringIO(newline="")
     table = csv.writer(text)
-    table.writerow(["label", *(["input"] if names else []), "given", "suggested", "right"])
+    table.writerow(["label", *(["input"] if names else []), "given", "suggested", "right", "checked"])
     for i in quality.order.tolist():
         name = [names[i]] if names else []
-        table.writerow([quality.index[i], *name, quality.given[i], quality.suggested[i], f"{quality.right[i]:.4f}"])
+        given, right = [quality.given[i], quality.suggested[i]], f"{quality.right[i]:.4f}"
+        table.writerow([quality.index[i], *name, *given, right, checked.get(i, "")])
     write_text(path, text.getvalue())
-
-
-def _names(run: "Run") -> list[str]:
-    """Return the name of each labeled input, if the same input is in the pool and has one there."""
-    pool = {x.numpy().tobytes(): name for x, name in zip(run.task.unlabeled.cpu(), run.task.names, strict=False)}
-    return [pool.get(x.numpy().tobytes(), "") for x in run.task.labeled.inputs.cpu()] if pool else []
 
 
 def _score_tables(run: "Run", progress: "Progress") -> dict[str, list[list[str]]]:
@@ -113,13 +109,12 @@ def _score_tables(run: "Run", progress: "Progress") -> dict[str, list[list[str]]
     questions = labeling.Questions() if run.path is None else labeling.Questions.load(run.path)
     head = ["weights", "particles by", "mean of", "accuracy %", "NLL", "Brier", "ECE", "I(w; y) nats"]
     parts = {"test": run.task.test, "validation": run.task.validation}
-    folded = run.history and run.history[-1].evaluation is not None and run.history[-1].evaluation.out_of_fold
     tables = {}
     for name, part in parts.items():
         if part is None:
             continue
         lines: list[list[str]] = []
-        readouts = [readout for readout in READOUTS if folded or readout[1] == "prior"]
+        readouts = [readout for readout in READOUTS if run.has_folds or readout[1] == "prior"]
         for weights, by, of in readouts:
             progress(f"scoring the {name} part", len(lines), len(readouts))
             scores = run.evaluate(part, ema=weights == "ema", weighting=by, average=of)

@@ -1,6 +1,7 @@
 """`refprior fit`: a classifier from a table, arrays or a folder of images."""
 
 import logging
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,13 +9,15 @@ from cyclopts import Parameter
 
 from refprior.cli._options import Device, Set, check_folder, whole
 from refprior.cli._tables import print_table
-from refprior.cli._train import show_folder, show_out_of_fold
+from refprior.cli._train import show_folder
 
 if TYPE_CHECKING:
     from refprior.data import Task
+    from refprior.training import Recipe
 
 log = logging.getLogger("refprior")
 MODEL = "model"  # folder of the predictor, in the run folder
+_CUSTOM = {"inputs", "method", "network", "weak", "strong"}  # settings with which the inputs are not chosen
 
 
 def fit(
@@ -47,12 +50,26 @@ def fit(
         int,
         Parameter(converter=whole, help="Labeled inputs to hold out for testing, equally many per class."),
     ] = 0,
+    groups: Annotated[
+        str | None,
+        Parameter(
+            help="Column of a table with the group of each row, such as a hospital. It is no input: with --test, the "
+            "report compares the rules that fit the labels in each group."
+        ),
+    ] = None,
     size: Annotated[
         int | None,
         Parameter(
             converter=whole,
             help="Side to which images of a folder are resized. Default: that of the pretrained network; without one "
             "their own, at most 32.",
+        ),
+    ] = None,
+    inputs: Annotated[
+        str | None,
+        Parameter(
+            help="What the networks see of a table or of features: components, neighbors, columns, bins, leaves or "
+            "labels. Default: the one that predicts left out labels best in short runs."
         ),
     ] = None,
     set_: Set = None,
@@ -73,11 +90,12 @@ def fit(
     labels. The same command resumes after an interruption.
 
     Each label is left out by some of the networks if every class has two labels. They score the classifier without a
-    test set, and calibrate it; --set folds=off turns this off.
+    test set, and calibrate it; --set folds=off turns this off. Logistic regression and a random forest, fitted to the
+    labels alone, are scored by the same folds.
     """
     from refprior._progress import watching, working
-    from refprior.data import FewLabels
-    from refprior.estimators import classifier_recipe
+    from refprior.data import FewLabels, duplicates
+    from refprior.estimators import choose, classifier_recipes, fit_report
     from refprior.recipes import override
     from refprior.training import train
 
@@ -93,25 +111,54 @@ def fit(
         features=_features(data, bool(text), features),
         skip_damaged=keep_going,
         labels_file=None if labels is None else str(labels.absolute()),
+        groups=groups,
     )
     with working(f"reading {data}", logging.getLogger("refprior.features")):
-        recipe, task = classifier_recipe(few, seed=seed)
-        recipe = override(recipe, set_ or {})
+        recipes, task = classifier_recipes(few, inputs, seed=seed)
+        recipes = {name: override(recipe, set_ or {}) for name, recipe in recipes.items()}
     if labels is None:
         show_folder(str(data))
     counts = task.labeled.labels.bincount(minlength=len(task.classes)).tolist()
     classes = ([name, f"{count:,}"] for name, count in zip(task.classes, counts, strict=True))
     unlabeled = ["unlabeled", f"{len(task.unlabeled) - len(task.labeled):,}"]
     print_table([["class", "labeled"], *classes, unlabeled, _inputs(task)])
-    with watching(f"fitting {data.name}", recipe.steps) as watch:
-        run = train(recipe, folder, device=device, watch=watch, fresh=fresh)
-    run.predictor().save(folder / MODEL)
-    show_out_of_fold(run)
+    begun = None if fresh else _begun(folder, recipes)
+    if begun is None and not _CUSTOM & {name.partition(".")[0] for name in set_ or {}}:
+        with working("choosing the inputs"):
+            chosen, trials = choose(recipes, task, device)
+    else:
+        chosen, trials = begun or next(iter(recipes)), {}
+    with watching(f"fitting {data.name}", recipes[chosen].steps) as watch:
+        run = train(recipes[chosen], folder, device=device, watch=watch, fresh=fresh)
+    predictor = run.predictor()
+    predictor.save(folder / MODEL)
+    report = fit_report(run, predictor, chosen, trials)
+    print(report)
+    if report.scores is not None and run.temperature != 1:
+        print(f"Temperature of the ensemble: {run.temperature:.2f}")
+    report.warn()
     if run.task.test is not None:
+        copies = len({test for _, test in duplicates(run.task.unlabeled, run.task.test.inputs)})
+        if copies:
+            log.warning("%d of %d held-out inputs are among the training inputs too", copies, len(run.task.test))
         accuracy = run.evaluate().accuracy
         print(f"Accuracy {100 * accuracy:.1f} % on {len(run.task.test):,} held-out inputs.")
     print(f"Model: {folder / MODEL}")
     print(f"Next: refprior predict {folder / MODEL} NEW --out predictions.csv")
+
+
+def _begun(folder: Path, recipes: Mapping[str, "Recipe"]) -> str | None:
+    """Return which recipe a run in this folder has begun with: the one with the most equal settings."""
+    from refprior.training.store import RECIPE, read_header
+
+    if not (folder / RECIPE).exists():
+        return None
+    before = read_header(folder).recipe
+
+    def equal(name: str) -> int:
+        return sum(before.get(key) == value for key, value in recipes[name].to_dict().items())
+
+    return max(recipes, key=equal)
 
 
 def _features(data: Path, text: bool, features: str | None) -> str | None:

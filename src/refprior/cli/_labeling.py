@@ -20,6 +20,7 @@ from refprior.cli._options import (
     custom_parts,
     whole,
 )
+from refprior.cli._train import show_out_of_fold
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -93,7 +94,9 @@ def answer(
     ] = None,
     move: Annotated[
         bool,
-        Parameter(help="Move all answered photos from unlabeled/ into the folders of their classes.", negative=()),
+        Parameter(
+            help="Move answered photos and those with corrected labels into the folders of their classes.", negative=()
+        ),
     ] = False,
     set_: Set = None,
     custom: Custom = None,
@@ -193,11 +196,15 @@ def _continue(folder: Path, train: Path, out: Path | None, settings: dict[str, s
     recipe = labeling.continuation(run, questions, override(run.recipe, settings) if settings else None)
     header = read_header(folder)
     before = header.origin or Origin(str(header.recipe["method"].get("type", "own")).rpartition(".")[2] + "()")
-    answered = {"answers": f"<{len(questions.answers)} more, after {folder}>"}  # no command reproduces them
+    corrected = len(labeling.corrections(run, questions))
+    counts = {"more": len(questions.answers), "corrected": corrected}
+    more = " and ".join(f"{count} {word}" for word, count in counts.items() if count)
+    answered = {"answers": f"<{more}, after {folder}>"}  # no command reproduces them
     origin = replace(before, settings={**before.settings, **answered, **settings})
     try:
         with watching(f"{train}", recipe.steps) as watch:
-            after = train_recipe(recipe, train, watch=watch, origin=origin, first_stage=run)
+            first = run if recipe.start is run.recipe else None
+            after = train_recipe(recipe, train, watch=watch, origin=origin, first_stage=first)
     except Stopped as stopped:
         changed = f" --set {shlex.join(f'{name}={value}' for name, value in settings.items())}" if settings else ""
         given = f" --custom {shlex.quote(str(custom))}" if custom is not None else ""
@@ -211,7 +218,9 @@ def _continue(folder: Path, train: Path, out: Path | None, settings: dict[str, s
         found = labeling.classify(after, named, run.task.unlabeled)
         found[list(questions.answered)] = found.new_tensor(questions.answers)
         labeling.write_classes(out, run, found)
-    print(f"Trained with {counted(len(after.task.labeled), 'label')}{right}")
+    fixed = f", {corrected} corrected" if corrected else ""
+    print(f"Trained with {counted(len(after.task.labeled), 'label')}{fixed}{right}")
+    show_out_of_fold(after)
     print(f"The class of every unlabeled input of {folder}: {out}")
     print(f"Run folder: {train}")
 

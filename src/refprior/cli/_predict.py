@@ -259,7 +259,7 @@ def export(
 ) -> None:
     """Export a trained model as one graph, from raw inputs to class probabilities, for use without refprior."""
     from refprior._progress import working
-    from refprior.data import Backbone
+    from refprior.data import Backbone, Columns
     from refprior.training import export as write
     from refprior.training import load_predictor
 
@@ -272,4 +272,7 @@ def export(
     if isinstance(predictor.preparation, Backbone):
         side = predictor.preparation.side
         kinds = f"uint8 (n, 3, {side}, {side})"
+    columns = predictor.preparation
+    if kind == "onnx" and isinstance(columns, Columns) and "text" not in columns.kinds:
+        kinds = f"(n,) each: {columns.kinds}"
     print(f"inputs {kinds} → probabilities of {len(predictor.classes)} classes".replace("'", ""))

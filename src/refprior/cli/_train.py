@@ -1,5 +1,6 @@
 """`refprior train`, and the cost of a run (`--dry-run`)."""
 
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -147,6 +148,9 @@ def show_out_of_fold(run: "Run") -> None:
         text = str(last.out_of_fold)
         calibrated = f" Temperature of the ensemble: {run.temperature:.2f}." if last.temperature is not None else ""
         print(f"{text[0].upper()}{text[1:]}, with 95 % intervals.{calibrated}")
+        quality = run.label_quality()
+        if (quality.right < 0.5).any():
+            print(printable(f"{quality}. To correct labels: refprior explore {shlex.quote(str(run.path))}"))
 
 
 def show_custom_data(custom: "CustomData", recipe: "Recipe") -> None:

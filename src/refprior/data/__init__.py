@@ -20,5 +20,6 @@ _INTERNAL = {
     "fingerprints",
     "preparation_record",
     "read_preparation",
+    "with_columns",
 }
 __all__ = sorted(set(_names) - _INTERNAL)

@@ -2,6 +2,7 @@ from ._arrays import examples_from_dataset, task_from_arrays
 from ._backbone import Backbone
 from ._backbone import default_backbone as default_backbone
 from ._columns import Columns
+from ._columns_graph import with_columns
 from ._data_set import DataSet
 from ._encoders import default_encoder as default_encoder
 from ._features import Joined, NeighborMeans, QuantileBins, TreeLeaves
@@ -44,4 +45,5 @@ __all__ = [
     "read",
     "survey",
     "task_from_arrays",
+    "with_columns",
 ]

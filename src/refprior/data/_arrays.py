@@ -28,6 +28,7 @@ def task_from_arrays(
     name: str = "arrays",
     names: Sequence[str] = (),
     features: Sequence[str] = (),
+    test_groups: Sequence[object] | np.ndarray = (),
 ) -> Task:
     """Make a task of arrays, tensors or torch data sets.
 
@@ -52,6 +53,8 @@ def task_from_arrays(
         Names of the unlabeled inputs, by which ``refprior suggest`` asks about them.
     features : sequence of str, optional
         Names of the values of a vector.
+    test_groups : sequence, optional
+        Group of each test input, a name or a number. `Run.rules` compares the rules in each group.
 
     Returns
     -------
@@ -105,6 +108,7 @@ def task_from_arrays(
         names=tuple(names),
         features=tuple(features),
         integer_labels=found is None,
+        test_groups=tuple(map(str, test_groups)),
     )
 
 

@@ -63,12 +63,21 @@ class Category(msgspec.Struct, frozen=True, tag="category"):
         named = [f"{self.name} = {value}" for value in self.values]
         return [*named, *[f"{self.name} is {word}" for word in ("rare", "missing") if getattr(self, word)]]
 
+    @property
+    def places(self) -> dict[str | None, int]:
+        """Which indicator a value has; None is a missing one."""
+        found: dict[str | None, int] = {value: number for number, value in enumerate(self.values)}
+        return found | ({None: len(self.values) + self.rare} if self.missing else {})
+
+    @property
+    def other(self) -> int:
+        """Which indicator all other values have; -1 for none."""
+        return len(self.values) if self.rare else -1
+
     def __call__(self, values: np.ndarray) -> np.ndarray:
         """(n,) -> (n, F). A value that training has not seen is rare."""
-        place: dict[str | None, int] = {value: number for number, value in enumerate(self.values)}
-        place |= {None: len(self.values) + self.rare} if self.missing else {}
-        other = len(self.values) if self.rare else -1
-        found = np.array([place.get(value, -1 if value is None else other) for value in values.tolist()], np.int64)
+        place = self.places
+        found = np.array([place.get(value, -1 if value is None else self.other) for value in values.tolist()], np.int64)
         return np.asarray(found[:, None] == np.arange(len(self.features)), np.float64)
 
 
@@ -87,6 +96,11 @@ class Date(msgspec.Struct, frozen=True, tag="date"):
         turned = [f"{self.name}, {part} of {circle}" for circle in circles for part in ("sine", "cosine")]
         return [self.name, *turned, *([f"{self.name} is missing"] if self.missing else [])]
 
+    @property
+    def periods(self) -> tuple[float, ...]:
+        """Days of a year, a week and, for dates with a time, a day."""
+        return (365.2425, 7.0, 1.0)[: 2 + self.clock]
+
     def __call__(self, values: np.ndarray) -> np.ndarray:
         """(n,) -> (n, F)."""
         days = days_of(values, self.form)
@@ -95,8 +109,8 @@ class Date(msgspec.Struct, frozen=True, tag="date"):
             raise DataError(f"column {self.name!r} holds {in_short(repr(example))}, expected dates as in training")
         absent = np.isnan(days)
         filled = np.where(absent, self.median, days)
-        periods = (365.2425, 7.0, 1.0)[: 2 + self.clock]
-        turns = [turn(2 * np.pi * filled / period) for period in periods for turn in (np.sin, np.cos)]
+        parts = [2 * np.pi * (filled % period) / period for period in self.periods]  # a weekday is one number
+        turns = [turn(part) for part in parts for turn in (np.sin, np.cos)]
         return np.stack([filled - self.median, *turns, *([absent] if self.missing else [])], axis=1)
 
 

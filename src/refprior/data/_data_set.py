@@ -7,6 +7,7 @@ generators may change between releases.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -46,7 +47,7 @@ class DataSet:
     groups : mapping of str to tuple of int
         Named sets of classes, such as the superclasses of CIFAR-100.
     names : tuple of str
-        Names of the training inputs and then of the unlabeled inputs, such as files.
+        Names of the training inputs and then of the unlabeled inputs, such as files or rows with their texts.
     validation : Examples, optional
         A part to choose settings.
     features : tuple of str
@@ -57,6 +58,8 @@ class DataSet:
         Whether labels were given as integers: predictions are then integers, not names.
     preparation : Columns or Backbone, optional
         What made the inputs of rows of a table or of photos; it becomes part of the predictor.
+    test_groups : tuple of str
+        Group of each test input, such as a hospital or a background.
 
     Raises
     ------
@@ -83,6 +86,7 @@ class DataSet:
     kind: Kind | None = None
     integer_labels: bool = False
     preparation: Preparation | None = None
+    test_groups: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name in self.classes:
@@ -99,6 +103,9 @@ class DataSet:
         inputs = len(self.train) + (0 if self.unlabeled is None else len(self.unlabeled))
         if self.names and len(self.names) != inputs:
             raise DataError(f"{self.name}: {len(self.names)} names for {inputs} inputs")
+        tested = 0 if self.test is None else len(self.test)
+        if self.test_groups and len(self.test_groups) != tested:
+            raise DataError(f"{self.name}: expected one group per test input, got {len(self.test_groups)} for {tested}")
 
 
 def data_set(
@@ -144,8 +151,17 @@ def subset(data: DataSet, members: Sequence[int], name: str | None = None) -> Da
     title = name or f"{data.name}-{'-'.join(classes)}"
     kept = np.flatnonzero(np.isin(data.train.labels.numpy(), list(members)))
     names = (*(data.names[i] for i in kept), *data.names[len(data.train) :]) if data.names else ()
+    tested = () if data.test is None else np.isin(data.test.labels.numpy(), list(members))
     return replace(
-        data, name=title, classes=classes, train=train, test=test, validation=validation, groups={}, names=names
+        data,
+        name=title,
+        classes=classes,
+        train=train,
+        test=test,
+        validation=validation,
+        groups={},
+        names=names,
+        test_groups=tuple(compress(data.test_groups, tested)),
     )
 
 

@@ -82,7 +82,8 @@ class QuantileBins:
         bins = Bins(column, lower, upper, torch.ones_like(lower))
         variance = torch.zeros(len(edges), dtype=some.dtype).index_add(0, column, bins(some).var(0, correction=0))
         bins = replace(bins, scale=torch.where(variance > 0, variance.rsqrt(), 0)[column])
-        return replace(_components([bins(block) for block in some.split(_BLOCK)], self.count), bins=bins)
+        found = [bins(block) for part in parts for block in part.split(_BLOCK)]
+        return replace(_components(found, self.count), bins=bins)
 
     def _edges(self, x: np.ndarray) -> np.ndarray:
         """Return the lower and the upper bound of each bin of a number: (n,) -> (2, bins)."""
@@ -191,6 +192,8 @@ class NeighborMeans:
         How often means are taken.
     keep : float, default: 0.5
         Share of itself that an input keeps in each hop.
+    standardize : bool, default: False
+        Divide every number by its standard deviation first.
 
     Examples
     --------
@@ -205,6 +208,7 @@ class NeighborMeans:
     neighbors: int = 10
     hops: int = 2
     keep: float = 0.5
+    standardize: bool = False
 
     def __post_init__(self) -> None:
         whole_number("count", self.count, at_least=1)
@@ -229,7 +233,7 @@ class NeighborMeans:
         Normalizer
             The fitted transform.
         """
-        plain = _components(parts, self.count)
+        plain = _components(parts, self.count, self.standardize)
         anchors = plain(_sample(parts)).unique(dim=0)
         few = min(self.neighbors, max(1, len(anchors) - 1))
         means = Neighbors(anchors, anchors, torch.tensor(few), torch.zeros((), dtype=anchors.dtype))
@@ -300,17 +304,18 @@ class Joined:
 
 
 def _sample(parts: Sequence[Tensor]) -> Tensor:
-    """Return evenly spaced inputs of all parts as floats on the CPU, at most `ANCHORS`: (n, D) each -> (m, D)."""
+    """Return evenly spaced inputs of all parts as floats, at most `ANCHORS`: (n, D) each -> (m, D)."""
     total = sum(len(part) for part in parts)
     chosen = torch.arange(min(total, ANCHORS)) * total // min(total, ANCHORS)
     starts = np.cumsum([0, *(len(part) for part in parts)]).tolist()
     inside = [chosen[(chosen >= first) & (chosen < end)] - first for first, end in pairwise(starts)]
-    return torch.cat([part[rows] for part, rows in zip(parts, inside, strict=True)]).to("cpu", float_type(parts))
+    return torch.cat([part[rows] for part, rows in zip(parts, inside, strict=True)]).to(float_type(parts))
 
 
-def _components(parts: Sequence[Tensor], count: int) -> Normalizer:
+def _components(parts: Sequence[Tensor], count: int, standardize: bool = False) -> Normalizer:
     """Fit principal components that have the standard deviation 1 on average, and zeros beyond the last one."""
     found = min(count, parts[0].shape[1])
-    fitted = PrincipalComponents(found, whitening=0, scale=(count / found) ** 0.5, scaled="all").fit(parts)
+    scale = (count / found) ** 0.5
+    fitted = PrincipalComponents(found, 0, scale, scaled="all", standardize=standardize).fit(parts)
     assert fitted.axes is not None
     return replace(fitted, axes=pad(fitted.axes, (0, count - found)))

@@ -90,6 +90,9 @@ class FewLabels:
         Leave out images of a folder that cannot be read, with a warning that names them.
     labels_file : str, optional
         Table of the labels of the images of a folder. See `read`.
+    groups : str, optional
+        Column of a table with the group of each row, such as a hospital. It is no input: the rules that fit the labels
+        are compared in the groups of the test rows.
 
     Raises
     ------
@@ -123,6 +126,7 @@ class FewLabels:
     features: str | None = None
     skip_damaged: bool = False
     labels_file: str | None = None
+    groups: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("data", "folder", "labels_file"):
@@ -192,6 +196,8 @@ class FewLabels:
             integer_labels=data.integer_labels,
             preparation=data.preparation,
             names=(*(data.names[i] for i in pool), *data.names[len(data.train) :]) if named else (),
+            labeled_names=tuple(data.names[i] for i in labeled) if named else (),
+            test_groups=data.test_groups,
         )
 
     @property
@@ -219,8 +225,9 @@ class FewLabels:
                 features=self.features,
                 skip_damaged=self.skip_damaged,
                 labels_file=self.labels_file,
+                groups=self.groups,
             )
-        for name in ("test", "size", "color", "target", "text", "features", "labels_file"):
+        for name in ("test", "size", "color", "target", "text", "features", "labels_file", "groups"):
             if getattr(self, name) not in (None, ()):
                 raise ValueError(
                     f"{name} applies to files and folders, and {self.data.name!r} is in memory: leave it out"
@@ -350,9 +357,9 @@ def _pooled(images: Tensor, side: int) -> Tensor:
 
 @dataclass(frozen=True)
 class Answered:
-    """Another task, some of whose unlabeled inputs have been labeled since.
+    """Another task, some of whose unlabeled inputs have been labeled since, or labels checked.
 
-    Calling it reads the task and moves these inputs to the labeled part.
+    Calling it reads the task, corrects the checked labels and moves the answered inputs to the labeled part.
 
     Parameters
     ----------
@@ -362,11 +369,13 @@ class Answered:
         Indices in its unlabeled pool.
     answers : tuple of int
         The class of each of them.
+    checked : tuple of (int, int)
+        Positions in its labeled part, and the right class of each of them.
 
     Raises
     ------
     ValueError
-        If there is not one answer for each index.
+        If there is not one answer for each index, or two for a label.
 
     Examples
     --------
@@ -380,10 +389,14 @@ class Answered:
     task: Callable[[], Task] | Task
     asked: tuple[int, ...]
     answers: tuple[int, ...]
+    checked: tuple[tuple[int, int], ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("asked", "answers"):
             object.__setattr__(self, name, tuple(int(number) for number in getattr(self, name)))
+        object.__setattr__(self, "checked", tuple((int(place), int(label)) for place, label in self.checked))
+        if len(dict(self.checked)) < len(self.checked):
+            raise ValueError("a label was checked twice")
         if len(self.asked) != len(self.answers) or len(set(self.asked)) < len(self.asked):
             inputs = counted(len(set(self.asked)), "different input")
             raise ValueError(
@@ -400,11 +413,23 @@ class Answered:
                 f"input {wrong[0]} is not in the pool of {len(pool)}: these answers belong to another task"
             )
         check_labels("answered", labels, len(task.classes))
+        known = _corrected(task.labeled, self.checked, len(task.classes))
+        names = (*task.labeled_names, *(task.names[i] for i in self.asked if task.names))
         moved, rest = torch.tensor(self.asked, dtype=torch.int64), without(len(pool), np.array(self.asked, int))
-        known = task.labeled
         return replace(
             task,
             labeled=Examples(torch.cat([known.inputs, pool[moved]]), torch.cat([known.labels, labels])),
             unlabeled=pool[torch.from_numpy(rest)],
             names=tuple(task.names[i] for i in rest) if task.names else (),
+            labeled_names=names if len(names) == len(known) + len(labels) else (),
         )
+
+
+def _corrected(labeled: Examples, checked: tuple[tuple[int, int], ...], classes: int) -> Examples:
+    """Set checked labels to their right classes."""
+    places, labels = torch.tensor(checked, dtype=torch.int64).reshape(-1, 2).unbind(1)
+    wrong = [place for place in places.tolist() if not 0 <= place < len(labeled)]
+    if wrong:
+        raise ValueError(f"label {wrong[0]} is not among {len(labeled)}: these checks belong to another task")
+    check_labels("checked", labels, classes)
+    return Examples(labeled.inputs, labeled.labels.index_copy(0, places, labels))

@@ -2,8 +2,7 @@
 
 # n inputs of D numbers, B bins, T trees of at most M nodes, J components, A anchors, k neighbors
 
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -81,9 +80,3 @@ class Neighbors:
         """Return kept · z + Σ_i weight_i · values_i: (n, J) -> (n, J)."""
         near, weights = self.nearest(z)
         return self.kept * z + (weights.unsqueeze(2) * self.values[near]).sum(1)
-
-
-def on_device(fitted: Any, device: torch.device) -> Any:
-    """Return bins, trees or neighbors with their tensors on a device, but numbers where they are: they are read."""
-    values = [getattr(fitted, field.name) for field in fields(fitted)]
-    return type(fitted)(*(value.to(device) if value.dim() else value for value in values))

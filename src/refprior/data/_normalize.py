@@ -8,13 +8,14 @@ The fitted `Normalizer` is saved with the weights, so that a trained network nev
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from refprior._checks import number, one_of, whole_number
-from refprior.data._maps import Bins, Neighbors, Trees, on_device
+from refprior.data._maps import Bins, Neighbors, Trees
 from refprior.data._patches import patch_features
 
 _MAPS = {"bins": Bins, "trees": Trees, "neighbors": Neighbors}
@@ -82,24 +83,46 @@ class Normalizer:
 
     def __call__(self, inputs: Tensor) -> Tensor:
         """Transform inputs to floats of the same shape, or to components: (n, *shape) -> (n, *shape) or (n, J)."""
+        if self.device not in (None, inputs.device):
+            return self.to(inputs.device)(inputs)
         if self.columns is not None:
             inputs = inputs[:, self.columns]
         if self.parts:
             return torch.cat([part(inputs) for part in self.parts], 1)
-        mean = self.mean.to(inputs.device)
-        values = inputs.to(mean.dtype)
+        values = inputs.to(self.mean.dtype)
         if self.shortest is not None:
             values = _unit_length(values, float(self.shortest))
         if self.filters is not None and self.offset is not None and self.contrast is not None:
-            filters, offset, contrast = (x.to(inputs.device) for x in (self.filters, self.offset, self.contrast))
-            values = patch_features(values, filters, offset, contrast, cells=math.isqrt(len(mean) // len(filters)))
+            cells = math.isqrt(len(self.mean) // len(self.filters))
+            values = patch_features(values, self.filters, self.offset, self.contrast, cells=cells)
         for feature in (self.bins, self.trees):
-            values = values if feature is None else on_device(feature, values.device)(values)
-        centered = values - mean
+            values = values if feature is None else feature(values)
+        centered = values - self.mean
         if self.axes is not None:
-            found = centered.flatten(1) @ self.axes.to(inputs.device)
-            return found if self.neighbors is None else on_device(self.neighbors, found.device)(found)
-        return centered if self.std is None else centered / self.std.to(inputs.device)
+            found = centered.flatten(1) @ self.axes
+            return found if self.neighbors is None else self.neighbors(found)
+        return centered if self.std is None else centered / self.std
+
+    @cached_property
+    def device(self) -> torch.device | None:
+        """Where the tensors are; None if there are only single numbers."""
+        return next((tensor.device for tensor in self.state_dict().values() if tensor.dim()), None)
+
+    def to(self, device: torch.device) -> "Normalizer":
+        """Move all tensors to a device but single numbers, for which the host would have to wait.
+
+        Parameters
+        ----------
+        device : torch.device
+            Where to move them.
+
+        Returns
+        -------
+        Normalizer
+            The same transform on that device.
+        """
+        tensors = self.state_dict().items()
+        return Normalizer.from_tensors({name: t.to(device if t.dim() else "cpu") for name, t in tensors})
 
     def state_dict(self) -> dict[str, Tensor]:
         """Collect the fitted tensors.

@@ -55,12 +55,14 @@ def read(
     features: str | Backbone | None = None,
     skip_damaged: bool = False,
     labels_file: str | Path | None = None,
+    groups: str | None = None,
 ) -> DataSet:
     """Read a data set by its name, from a file, or from a folder of images.
 
     A ``.npz`` file has the arrays ``labels`` and ``images`` or ``inputs``: images (n, height, width) with channels last
     or first, or vectors (n, features). Label -1 marks an unlabeled input, and the optional array ``unlabeled`` has
-    more. The optional array ``split`` is 0 for training and 1 for test inputs; ``classes`` names the classes.
+    more. The optional array ``split`` is 0 for training and 1 for test inputs; ``classes`` names the classes;
+    ``groups`` has the number of each input's group, such as a background.
 
     A ``.csv`` or ``.parquet`` file has a column of labels, names or whole numbers. A row whose label is empty or NA, or
     -1 among whole numbers, is unlabeled. `Columns` turns the other columns into numbers: categories, dates, texts and
@@ -96,6 +98,8 @@ def read(
     labels_file : str or Path, optional
         Table of the labels of the images of a folder. Its first column has the names of files, relative to the folder.
         Images with an empty cell or without a row are unlabeled.
+    groups : str, optional
+        Column of a table with the group of each row, such as a hospital. It is no input.
 
     Returns
     -------
@@ -125,7 +129,7 @@ def read(
     data = str(data)
     suffix = Path(data).suffix.lower()
     if suffix not in TABLE_SUFFIXES:
-        for name, given in (("target", None if labels_file else target), ("text", text)):
+        for name, given in (("target", None if labels_file else target), ("text", text), ("groups", groups)):
             if given:
                 raise ValueError(f"{name} names columns of a {' or '.join(TABLE_SUFFIXES)} file, and {data} is none")
     elif features is not None and not (text and isinstance(features, str)):
@@ -150,7 +154,8 @@ def read(
     if suffix == ".npz":
         arrays = read_npz(data, test)
         return arrays if features is None else _with_features(arrays, as_backbone(features, size))
-    return read_rows(data, test, target=target or "label", text=text, features=cast(str | None, features))
+    encoder = cast(str | None, features)
+    return read_rows(data, test, target=target or "label", text=text, features=encoder, groups=groups)
 
 
 def _with_features(data: DataSet, backbone: Backbone) -> DataSet:
@@ -174,12 +179,12 @@ def _with_features(data: DataSet, backbone: Backbone) -> DataSet:
 
 def read_npz(path: str | Path, test: int | None = None) -> DataSet:
     """Read a data set from the arrays of a `.npz` file."""
-    arrays = load_arrays(path, ("labels",), ("images", "inputs", "unlabeled", "split", "classes"))
+    arrays = load_arrays(path, ("labels",), ("images", "inputs", "unlabeled", "split", "classes", "groups"))
     with naming(path):
         if len({"images", "inputs"} & set(arrays)) != 1:
             raise DataError("needs an array `images` or `inputs`, one of them")
         inputs, labels = _channels(arrays["images" if "images" in arrays else "inputs"]), arrays["labels"]
-        for key in ("labels", "split"):
+        for key in ("labels", "split", "groups"):
             if key in arrays:
                 check_column(arrays[key], key, len(inputs))
         train, held = split_parts(arrays.get("split", np.zeros(len(inputs), np.int64)))
@@ -206,8 +211,14 @@ def read_npz(path: str | Path, test: int | None = None) -> DataSet:
                 others, given = (f"{array.shape[1:]} {array.dtype}" for array in (pool, more))
                 raise DataError(f"unlabeled inputs are {given}, the others {others}")
             pool = np.concatenate([pool, more])
-        unlabeled = _unlabeled(f"{name} unlabeled", pool)
-        return replace(data, unlabeled=unlabeled, integer_labels="classes" not in arrays)
+        tested = np.flatnonzero(held if held.any() else ~without)
+        tested = tested if held.any() else tested[divided(known, test or 0)[1]]
+        return replace(
+            data,
+            unlabeled=_unlabeled(f"{name} unlabeled", pool),
+            integer_labels="classes" not in arrays,
+            test_groups=tuple(map(str, arrays["groups"][tested])) if "groups" in arrays else (),
+        )
 
 
 def _channels(array: np.ndarray) -> np.ndarray:
@@ -225,6 +236,7 @@ def read_rows(
     target: str = "label",
     text: Sequence[str] = (),
     features: str | None = None,
+    groups: str | None = None,
 ) -> DataSet:
     """Read a data set from a table: a column of labels, and other columns of any kind."""
     table = read_table(path)
@@ -233,10 +245,8 @@ def read_rows(
             there = in_short(", ".join(table.columns))
             raise DataError(f"no column {target!r} with labels: name yours as the target; there are {there}")
         classes, labels = _labels(table.values[target], target)
-        beside = Table(
-            tuple(name for name in table.columns if name != target),
-            {name: values for name, values in table.values.items() if name != target},
-        )
+        inputs = tuple(name for name in table.columns if name not in (target, groups))
+        beside = Table(inputs, {name: table.values[name] for name in inputs})
         columns = Columns.fit(beside, text=text, encoder=features or TFIDF)
         if columns.left_out and not text:
             _warn_of_columns(path, "; ".join(f"{name} ({why})" for name, why in columns.left_out.items()))
@@ -244,12 +254,20 @@ def read_rows(
         values = cut(slice(None))
         known = labels != NO_LABEL
         data = held_out(Path(path).stem, classes, (values[known], labels[known]), test or 0, kind="vectors")
+        if groups is not None and not test:
+            raise DataError(f"groups={groups!r} needs test rows: give test, the number of rows to hold out")
+        rest, tested = divided(labels[known], test or 0)
+        home = () if groups is None else table.text(groups)[known][tested]
+        read_as = [" | ".join(filter(None, cells)) for cells in zip(*map(table.text, text), strict=True)]
+        shown = [*np.flatnonzero(known)[rest].tolist(), *np.flatnonzero(~known).tolist()]
         return replace(
             data,
             unlabeled=_unlabeled("unlabeled", values[~known]),
             features=() if text else columns.features,
             integer_labels=table.values[target].dtype != object,
             preparation=columns,
+            names=tuple(f"row {row}: {read_as[row]}" if text else f"row {row}" for row in shown),
+            test_groups=tuple("missing" if name is None else name for name in home),
         )
 
 

@@ -224,8 +224,8 @@ class Task:
         Labeled inputs of another task to transfer from. See `with_source`.
     source_classes : tuple of str
         Names of the source's classes.
-    names : tuple of str
-        Names of the unlabeled inputs, such as files.
+    names, labeled_names : tuple of str
+        Names of the unlabeled and of the labeled inputs, such as files or rows, with their texts if they have any.
     features : tuple of str
         Names of the columns of a table.
     kind : {"digits", "photos", "objects", "vectors", "tokens"}, optional
@@ -234,6 +234,8 @@ class Task:
         Whether labels were given as integers: predictions are then integers, not names.
     preparation : Columns or Backbone, optional
         What made the inputs of rows of a table or of photos; it becomes part of the predictor.
+    test_groups : tuple of str
+        Group of each test input, such as a hospital or a background. `Run.rules` compares the rules in each group.
 
     Raises
     ------
@@ -262,10 +264,12 @@ class Task:
     source: Examples | None = None
     source_classes: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
+    labeled_names: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
     kind: Kind | None = None
     integer_labels: bool = False
     preparation: Preparation | None = None
+    test_groups: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         kind = self.labeled.inputs.dtype
@@ -285,8 +289,15 @@ class Task:
             raise ValueError(f"need a label of each class, missing {sorted(missing)} of {len(self.classes)}")
         if len(self.unlabeled):
             self._check_inputs("unlabeled", self.unlabeled)
-        if self.names and len(self.names) != len(self.unlabeled):
-            raise ValueError(f"{len(self.names)} names for {len(self.unlabeled)} unlabeled inputs")
+        for name, names, inputs in (
+            ("unlabeled", self.names, self.unlabeled),
+            ("labeled", self.labeled_names, self.labeled.inputs),
+        ):
+            if names and len(names) != len(inputs):
+                raise ValueError(f"{len(names)} names for {len(inputs)} {name} inputs")
+        tested = 0 if self.test is None else len(self.test)
+        if self.test_groups and len(self.test_groups) != tested:
+            raise ValueError(f"expected one group per test input, got {len(self.test_groups)} for {tested}")
         if self.features and self.shape != (len(self.features),):
             raise ValueError(f"{len(self.features)} names of features for inputs of {self.shape}")
 

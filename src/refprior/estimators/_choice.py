@@ -1,6 +1,6 @@
 """The choice of inputs: short runs of every candidate, compared by labels that their particles have not learned."""
 
-# n labels, C classes
+# n labels, K particles
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -9,18 +9,32 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from refprior.data import Joined, NeighborMeans, PrincipalComponents, QuantileBins, Task, TreeLeaves
+from refprior.data import (
+    Joined,
+    NeighborMeans,
+    Normalizer,
+    PrincipalComponents,
+    QuantileBins,
+    Task,
+    TreeLeaves,
+    fingerprints,
+)
 from refprior.estimators._preprocess import COMPONENTS, Inputs, in_each_space
-from refprior.methods import Method, ReferencePrior, Supervised
+from refprior.methods import AdaptiveReferencePrior, Method, ReferencePrior, Supervised
 from refprior.particles import Particles
 from refprior.posterior import OutOfFold, negative_log_likelihood
 from refprior.training import Recipe, try_out
-from refprior.training.loop import why_no_folds
+from refprior.training.loop import evenly_spaced, why_no_folds
 from refprior.views import Corrupt, Noise, View
 
+# Chosen on validation rows of four kinds of vectors, one setting for all of them: docs/embeddings.md.
+METHOD: ReferencePrior = ReferencePrior(alpha=0.4, gamma=1.0, threshold=0.8, balance=1.0)
 PILOT = 4  # a candidate is tried for a quarter of the steps
 FOLDS = 8
+ENCODED = 64  # components of photos and texts, of which a pool is often small
 _MOST = 100_000  # rows, above which the search for neighbors takes too long
+_WIDEST = 256  # columns, above which components of their bins take too long
+_POOL = 20_000  # rows of a short run, which draws no more
 
 
 class Candidate(NamedTuple):
@@ -35,17 +49,21 @@ class Trial(NamedTuple):
     """A short run of a candidate."""
 
     particles: Particles
+    normalizer: Normalizer
     out_of_fold: OutOfFold
     held_out: Tensor  # (K, n) which labels each particle left out
     loss: float  # nats per label, at the best temperature
 
 
-def candidates(rows: int, widths: tuple[int, ...], standardize: bool = False) -> dict[str, Candidate]:
+def candidates(
+    rows: int, widths: tuple[int, ...], standardize: bool = False, most: int = COMPONENTS
+) -> dict[str, Candidate]:
     """Return the candidates by name, the default first, for feature spaces of these widths.
 
-    Neighbors are not tried for columns that must be standardized, or for too many rows.
+    Neighbors are not tried for too many rows, and bins not for too many columns. With more columns than rows, the last
+    components are noise.
     """
-    most = min(COMPONENTS, rows)
+    most = min(ENCODED if max(widths) > rows else most, rows)
 
     def components(whitening: float) -> Inputs:
         settings: dict[str, Any] = {"whitening": whitening, "standardize": standardize, "scaled": "all"}
@@ -54,7 +72,7 @@ def candidates(rows: int, widths: tuple[int, ...], standardize: bool = False) ->
     gentle, medium = (Noise(0.25), Corrupt(0.1, 0.25)), (Noise(0.5), Corrupt(0.2, 0.5))
     columns = components(0.5)
     bins, leaves = in_each_space(widths, lambda _: QuantileBins()), in_each_space(widths, lambda _: TreeLeaves())
-    neighbors = in_each_space(widths, lambda width: NeighborMeans(min(most, width)))
+    neighbors = in_each_space(widths, lambda width: NeighborMeans(min(most, width), standardize=standardize))
     found = {
         "components": Candidate(components(0)),
         "neighbors": Candidate(neighbors),
@@ -63,31 +81,40 @@ def candidates(rows: int, widths: tuple[int, ...], standardize: bool = False) ->
         "leaves": Candidate(Joined((columns, leaves)), medium),
         "labels": Candidate(components(0), gentle, Supervised()),
     }
-    leave_out = standardize or rows > _MOST
-    return {name: candidate for name, candidate in found.items() if name != "neighbors" or not leave_out}
+    slow = {"neighbors": rows > _MOST, "bins": sum(widths) > _WIDEST}
+    return {name: candidate for name, candidate in found.items() if not slow.get(name)}
 
 
-def try_candidates(recipes: Mapping[str, Recipe], task: Task, device: str) -> dict[str, Trial]:
-    """Try each recipe in a short run with folds, if the labels can be divided.
+def choose(recipes: Mapping[str, Recipe], task: Task, device: str) -> tuple[str, dict[str, Trial]]:
+    """Return the name of the recipe with the least loss, and the trials; the first name if there is nothing to compare.
 
-    Particles do not disagree in it: one that leaves out a label would contradict the others, which have learned it.
+    Fewer labels than folds cannot choose: only the first recipe is tried then. A particle that leaves out a label must
+    neither contradict the others, which have learned it, nor learn it from them: in a trial particles do not disagree,
+    their agreement has no weight, and labeled rows are not in the pool. A trial has a share of a large pool, so that
+    its time does not grow with the rows.
     """
-    found = {}
-    for name, recipe in recipes.items():
+    pool = evenly_spaced(task.unlabeled, _POOL)
+    others = pool[~torch.isin(fingerprints(pool), fingerprints(task.labeled.inputs)).to(pool.device)]
+    part, trials = replace(task, unlabeled=others if len(others) else pool, names=()), {}
+    for name, recipe in list(recipes.items())[: None if len(task.labeled) >= FOLDS else 1]:
         if recipe.particles < 2 or why_no_folds(recipe, task) is not None:
             continue
-        steps, method = max(1, recipe.steps // PILOT), recipe.method
+        steps, method = max(1, recipe.steps // PILOT), recipe.method if len(others) else Supervised()
+        if isinstance(method, AdaptiveReferencePrior):
+            method = replace(METHOD, class_prior=method.class_prior)
+        method = replace(method, alpha=0.0) if isinstance(method, ReferencePrior) else method
         short = replace(
             recipe,
             steps=steps,
             evaluate_every=steps,
-            method=replace(method, alpha=0.0) if isinstance(method, ReferencePrior) else method,
+            method=method,
+            unlabeled_batch=min(recipe.unlabeled_batch, len(part.unlabeled)),
             folds=min(FOLDS, recipe.particles),
             doubt_labels=False,
         )
-        particles, unseen, held_out = try_out(short, task, device)
-        found[name] = Trial(particles, unseen, held_out, tempered_loss(unseen))
-    return found
+        particles, normalizer, unseen, held_out = try_out(short, part, device)
+        trials[name] = Trial(particles, normalizer, unseen, held_out, tempered_loss(unseen))
+    return min(trials, key=lambda name: trials[name].loss, default=next(iter(recipes))), trials
 
 
 def tempered_loss(found: OutOfFold) -> float:

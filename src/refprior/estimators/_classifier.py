@@ -3,7 +3,7 @@
 # n inputs, K particles, C classes
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple, Self, get_args
@@ -21,14 +21,14 @@ from refprior._progress import watching
 from refprior._words import in_short
 from refprior.data import Columns, FewLabels, Identity, Normalizer, Standardize, Task, task_from_arrays
 from refprior.data.sources import is_folder
-from refprior.estimators._choice import Candidate, Trial, candidates, try_candidates
+from refprior.estimators._choice import ENCODED, METHOD, Candidate, Trial, candidates, choose
 from refprior.estimators._preprocess import (
+    COMPONENTS,
     AsFitted,
     Inputs,
     as_trained,
     batch_size,
     checked,
-    components,
     digests,
     encoded,
     labels_of,
@@ -39,7 +39,7 @@ from refprior.estimators._preprocess import (
     spaces,
     suitable_views,
 )
-from refprior.estimators._report import FitReport, baselines
+from refprior.estimators._report import FitReport, fit_report
 from refprior.labeling import (
     SETTLED,
     About,
@@ -61,7 +61,7 @@ from refprior.posterior import (
     find_rules,
 )
 from refprior.training import Optimizer, Predictor, Recipe, Run, train
-from refprior.training.loop import evenly_spaced, log_probabilities
+from refprior.training.loop import log_probabilities
 from refprior.views import View
 
 log = logging.getLogger("refprior")
@@ -78,11 +78,8 @@ class Defaults(NamedTuple):
     learning_rate: float
 
 
-# Chosen on validation rows of four kinds of vectors, one setting for all of them: docs/embeddings.md.
-METHOD = ReferencePrior(alpha=0.4, gamma=1.0, threshold=0.8, balance=1.0)
 FEW_LABELS = 300  # largest number for which typical rows are suggested
 RULE_ROWS = 4000  # rows by which rules are found
-ENCODED = 64  # components of photos and texts, of which a pool is often small: more of them are noise
 _SIDE = 32  # pixels to which larger images of a folder are resized by default
 VECTORS = Defaults(METHOD, 32, 300, 64, 256, 0.03)
 IMAGES = Defaults(ReferencePrior(), 4, 1000, 32, 128, 0.01)
@@ -136,6 +133,8 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         Divide the labels into folds, each of which some particles leave out: `label_quality_` then finds wrong labels,
         and `out_of_fold_` is of these particles. ``"auto"`` makes as many folds as particles. A particle that leaves
         out a label and is rewarded for disagreement tends to contradict the others there: use ``alpha=0``.
+    doubt_labels : bool, default: False
+        With `folds`, weight each label in training by the probability that it is right.
     calibrate : bool, default: True
         With `folds`, divide the log-probabilities by a temperature that the labels out of fold suggest.
     warm_start : bool, default: False
@@ -207,6 +206,7 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         ema: float = 0.99,
         class_prior: str | ArrayLike | None = None,
         folds: Literal["off", "auto"] | int = "off",
+        doubt_labels: bool = False,
         calibrate: bool = True,
         warm_start: bool = False,
         device: str = "cpu",
@@ -226,6 +226,7 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         self.ema = ema
         self.class_prior = class_prior
         self.folds = folds
+        self.doubt_labels = doubt_labels
         self.calibrate = calibrate
         self.warm_start = warm_start
         self.device = device
@@ -261,14 +262,15 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             self.__dict__.pop(name, None)  # of an earlier fit
         if trial is not None:
             self.out_of_fold_: OutOfFold = trial.out_of_fold
-            self._cross = replace(self.predictor_, particles=trial.particles), trial
+            self._cross = replace(plan.deployed(run, trial.normalizer), particles=trial.particles), trial
         if run.result.evaluation is not None and run.result.evaluation.out_of_fold is not None:
             self.out_of_fold_ = run.out_of_fold()
             given = self.classes_[self.out_of_fold_.labels]
             suggested = self.classes_[self.out_of_fold_.log_probabilities.argmax(-1)]
             quality = replace(run.label_quality(), given=given, suggested=suggested, index=plan.rows)
             self.label_quality_: LabelQuality = quality
-        self.report_: FitReport = self._report(run, plan.trials)
+        self.report_: FitReport = fit_report(run, self.predictor_, plan.name, plan.trials)
+        self.report_.warn()
         if self.verbose:
             print(self.report_)
         return self
@@ -300,11 +302,9 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             If a label is no class, if a row was labeled in `fit`, or if a row is given with two labels.
         """
         rows = as_trained(self, X)
-        labels, known = labels_of(y, self.classes_)
+        names, known = self._names(y)
         check_consistent_length(rows, known)
-        index = {name: place for place, name in enumerate(self.classes_.tolist())}
-        names = [self.predictor_.classes[index[label]] if label in index else str(label) for label in labels.tolist()]
-        self.predictor_ = self.predictor_.given(rows[known], names, noise=noise)
+        self.predictor_ = self.predictor_.given(rows, names, noise=noise)
         self._given |= frozenset(digests(rows[known]))
         return self
 
@@ -422,7 +422,7 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         given = as_trained(self, X)
         return self._precise().uncertainty(given)
 
-    def rules(self, X: object) -> Rules:
+    def rules(self, X: object, *, test: tuple[object, ArrayLike, Sequence[object] | np.ndarray] | None = None) -> Rules:
         """Group the particles into rules, by the labels that they give to the rows.
 
         Several rules mean that the labels may not determine the task.
@@ -431,6 +431,9 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         ----------
         X : array-like (n, features) or (n, channels, height, width)
             Inputs.
+        test : (X, y, groups), optional
+            Test rows, their labels, and the group of each, such as a background: `Rules.accuracies` and
+            `Rules.worst_groups` compare the rules in each group.
 
         Returns
         -------
@@ -438,8 +441,7 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             Groups of particles and the rows that separate them, the heaviest group first.
         """
         given, found = as_trained(self, X), self.predictor_
-        log_p = torch.as_tensor(found.log_probabilities(given))
-        return find_rules(log_p, found.log_posterior, classes=found.classes, labeled=self._labeled_log_p())
+        return self._rules(torch.as_tensor(found.log_probabilities(given)), found.log_posterior, test)
 
     def suggest(self, X: object, budget: int = 10, *, about: About = "auto") -> np.ndarray:
         """Suggest the rows whose labels would be most informative.
@@ -474,22 +476,24 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         """
         one_of("about", about, get_args(About))
         given, predictor = as_trained(self, X), self.predictor_
-        marks = digests(given)
-        free = np.flatnonzero([mark not in self._known and mark not in self._given for mark in marks])
+        first: dict[bytes, int] = {}  # equal rows count once
+        for row, mark in enumerate(digests(given)):
+            if mark not in self._known and mark not in self._given:
+                first.setdefault(mark, row)
+        free = np.fromiter(first.values(), np.int64)
         if not len(free):
             raise ValueError(f"all {given.shape[0]} rows of X are labeled: suggest needs unlabeled rows")
         if about != "inputs":
             some = free[:: -(-len(free) // RULE_ROWS)]
             log_p = torch.as_tensor(predictor.log_probabilities(given[some]))
             evidence = predictor.evidence or Evidence(predictor.log_posterior.cpu())
-            rules = find_rules(log_p, evidence.log_prior, labeled=self._labeled_log_p())
+            rules = self._rules(log_p, evidence.log_prior)
             if about == "rule" or rules.ambiguous:
                 best = max(rule_probabilities(evidence.log_selected, rules))
                 if best >= SETTLED:
                     log.warning("%s; about='inputs' suggests rows for the next fit", settled_message(best))
                     return np.empty(0, np.int64)
-                once = np.sort(np.unique([marks[row] for row in some], return_index=True)[1])  # equal rows count once
-                return np.asarray(some[once[most_decisive(log_p[:, once], budget, evidence.log_selected)]])
+                return np.asarray(some[most_decisive(log_p, budget, evidence.log_selected)])
         given = given[free]
         if len(predictor.shape) == 1 and len(self._labeled) <= FEW_LABELS:
             chosen = most_typical(predictor.inputs(given), budget, self._labeled)
@@ -499,10 +503,27 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             )
         return np.asarray(free[chosen.cpu().numpy()])
 
-    def _labeled_log_p(self) -> Tensor:
-        """Return the log-probabilities of the labeled rows of `fit`: (K, b, C)."""
-        found, rows = self.predictor_, self._labeled[:RULE_ROWS]
-        return log_probabilities(found.particles, Identity().fit([rows]), rows.to(found.device), len(found.classes))
+    def _rules(
+        self,
+        log_p: Tensor,
+        log_weights: Tensor,
+        test: tuple[object, ArrayLike, Sequence[object] | np.ndarray] | None = None,
+    ) -> Rules:
+        """Group the particles by their labels of some rows, (K, n, C), which are compared with the rows of `fit`."""
+        found, rows, held = self.predictor_, self._labeled[:RULE_ROWS], None
+        known = log_probabilities(found.particles, Identity().fit([rows]), rows.to(found.device), len(found.classes))
+        if test is not None:
+            codes = torch.tensor(found.class_indices(self._names(test[1])[0]))
+            held = torch.as_tensor(found.log_probabilities(as_trained(self, test[0]))), codes, test[2]
+        return find_rules(log_p, log_weights, classes=found.classes, labeled=known, test=held)
+
+    def _names(self, y: ArrayLike) -> tuple[list[str | None], np.ndarray]:
+        """Return the class names of labels as the predictor has them, None where there is none, and where: (n,)."""
+        labels, known = labels_of(y, self.classes_)
+        index = dict(zip(self.classes_.tolist(), self.predictor_.classes, strict=True))
+        names = np.full(len(known), None, object)
+        names[known] = [index.get(label, str(label)) for label in labels.tolist()]
+        return names.tolist(), known
 
     def score(self, X: object, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Compute the accuracy on the labeled rows, so that searches over settings can hold out any rows.
@@ -593,8 +614,7 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         elif self.warm_start or any(part is not None for part in (self.method, self.network, self.views)):
             choices = {"components": choices["components"]}
         recipes = {name: self._recipe_for(task, one, seed) for name, one in choices.items()}
-        trials = {} if self.warm_start else try_candidates(recipes, task, self.device)
-        name = min(trials, key=lambda name: trials[name].loss) if trials else next(iter(recipes))
+        name, trials = (next(iter(recipes)), {}) if self.warm_start else choose(recipes, task, self.device)
         recipe = recipes[name]
         if start is not None:
             recipe = replace(recipe, start=start.recipe)
@@ -643,26 +663,10 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             ema=self.ema,
             evaluate_every=chosen.steps,
             folds=self.folds,
+            doubt_labels=self.doubt_labels,
             calibrate=self.calibrate,
             seed=seed,
         )
-
-    def _report(self, run: Run, trials: dict[str, Trial]) -> FitReport:
-        """Score the fit and baselines of the same labels and folds, and warn of classes that are lost."""
-        some = evenly_spaced(run.task.unlabeled, RULE_ROWS)
-        best = self.predictor_.mix(torch.as_tensor(run.log_probabilities(some))).argmax(-1).cpu().numpy()
-        trial, unseen = trials.get(self.inputs_), getattr(self, "out_of_fold_", None)
-        report = FitReport(
-            inputs=self.inputs_,
-            losses={name: trial.loss for name, trial in trials.items()},
-            scores=None if unseen is None else unseen.scores,
-            baselines={} if trial is None else baselines(run.task, trial.held_out),
-            classes=tuple(run.task.classes),
-            label_shares=shares_of(run.task),
-            predicted_shares=np.bincount(best, minlength=len(self.classes_)) / len(best),
-        )
-        report.warn()
-        return report
 
     def _before(self, shape: tuple[int, ...], features: tuple[str, ...], classes: np.ndarray) -> Run | None:
         """Return the previous run, if it had the same features and classes."""
@@ -703,9 +707,9 @@ class _Plan(NamedTuple):
     labeled: Tensor | None  # (b,) fingerprints of the labeled rows of X, if the run saw their projection
     preparation: Columns | None  # of a data frame with columns that are no numbers
 
-    def deployed(self, run: Run) -> Predictor:
-        """Return the predictor of a run, for rows of X."""
-        found = replace(run.predictor(), log_prior_ratio=self.log_ratio)
+    def deployed(self, run: Run, normalizer: Normalizer | None = None) -> Predictor:
+        """Return the predictor of a run, for rows of X, with another normalizer if given."""
+        found = replace(run.predictor(), log_prior_ratio=self.log_ratio, normalizer=normalizer or run.normalizer)
         if self.projection is not None:
             found = replace(found, normalizer=self.projection, shape=self.shape, labeled=self.labeled)
         return replace(found, features=self.features, preparation=self.preparation)
@@ -745,8 +749,8 @@ def _no_data() -> Task:
     raise ValueError("the training data are not stored with the estimator")
 
 
-def classifier_recipe(data: FewLabels, *, seed: int = 0) -> tuple[Recipe, Task]:
-    """Return the recipe of `ReferencePriorClassifier` for a file or folder, and its task.
+def classifier_recipes(data: FewLabels, inputs: str | None = None, *, seed: int = 0) -> tuple[dict[str, Recipe], Task]:
+    """Return the recipes that `ReferencePriorClassifier` chooses from for a file or folder, by inputs, and the task.
 
     All inputs, labeled or not, form the pool. The features of a table are standardized, because they have different
     units. Large photographs of a folder are resized to 32 pixels unless a size is given: training on all of their
@@ -760,10 +764,13 @@ def classifier_recipe(data: FewLabels, *, seed: int = 0) -> tuple[Recipe, Task]:
         raise ValueError(
             f"{task.name} has only one class, {task.classes[0]!r}: a classifier needs at least two classes"
         )
-    inputs: Inputs = Standardize()
+    choices = {"given": Candidate(Standardize(), views=None)}
     if len(task.shape) == 1:
-        inputs = replace(components(task.shape), standardize=bool(task.features))
-        if task.preparation is not None and not task.features:  # photos or texts
-            inputs = replace(inputs, count=min(ENCODED, inputs.count))
-    recipe = ReferencePriorClassifier(folds="auto")._recipe_for(task, Candidate(inputs, views=None), seed)
-    return replace(recipe, task=data), task
+        encoded = task.preparation is not None and not task.features  # photos or texts
+        most = ENCODED if encoded else COMPONENTS
+        choices = candidates(len(task.unlabeled), task.shape, standardize=bool(task.features), most=most)
+    if inputs is not None:
+        one_of("inputs", inputs, choices)
+        choices = {inputs: choices[inputs]}
+    found = ReferencePriorClassifier(folds="auto")
+    return {name: replace(found._recipe_for(task, one, seed), task=data) for name, one in choices.items()}, task

@@ -3,6 +3,7 @@
 # n inputs, K particles, M clusters
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -37,6 +38,7 @@ from refprior.training.loop import CONSENSUS_INPUTS, evenly_spaced
 from refprior.views import View
 
 _BLOCK = 4096  # inputs at a time
+STABLE = 0.75  # stability below which another run is worth its time
 METHOD = ReferencePrior(alpha=1.0, gamma=1.0)
 
 
@@ -72,6 +74,9 @@ class ReferencePriorClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc
         Learning rate of Adam with a cosine schedule.
     ema : float, default: 0.99
         Decay of the exponential moving average of the weights, which is used for predictions.
+    restarts : int, default: 2
+        Largest number of further runs, with other seeds, while two halves of the particles agree on less than 75 % of
+        the rows. The most stable run is kept.
     device : str, default: "cpu"
         The torch device.
     verbose : int, default: 0
@@ -85,6 +90,8 @@ class ReferencePriorClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc
         The cluster of each row of X.
     stability_ : float
         Share of the rows on which two halves of the particles agree, after matching. It needs no labels.
+    stabilities_ : list of float
+        That of each run; more than one if the first was not stable.
     run_ : refprior.Run
         The trained run with its history.
     classes_ : array
@@ -116,6 +123,7 @@ class ReferencePriorClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc
         source_batch: int = 64,
         learning_rate: float = 0.01,
         ema: float = 0.99,
+        restarts: int = 2,
         device: str = "cpu",
         verbose: int = 0,
         random_state: int | np.random.RandomState | None = None,
@@ -131,6 +139,7 @@ class ReferencePriorClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc
         self.source_batch = source_batch
         self.learning_rate = learning_rate
         self.ema = ema
+        self.restarts = restarts
         self.device = device
         self.verbose = verbose
         self.random_state = random_state
@@ -153,12 +162,19 @@ class ReferencePriorClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc
             The fitted estimator.
         """
         recipe = self._recipe(X, source)
-        with watching("clusters", recipe.steps, shown=bool(self.verbose)) as watch:
-            self.run_: Run = train(recipe, device=self.device, watch=watch)
+        self.stabilities_: list[float] = []
+        for attempt in range(whole_number("restarts", self.restarts, at_least=0) + 1):
+            with watching("clusters", recipe.steps, shown=bool(self.verbose)) as watch:
+                run = train(replace(recipe, seed=recipe.seed + attempt), device=self.device, watch=watch)
+            found = self._stability(run)
+            if not any(found <= other for other in self.stabilities_):
+                self.run_: Run = run
+                self.stability_ = found
+            self.stabilities_.append(found)
+            if not found < STABLE:
+                break
         self._consensus: Consensus = self.run_.consensus(self.n_clusters)
         self.labels_ = self._clusters(self.run_.task.unlabeled)
-        log_p = self.run_.log_probabilities(evenly_spaced(self.run_.task.unlabeled, CONSENSUS_INPUTS))
-        self.stability_ = stability(log_p, self.n_clusters) if len(log_p) >= 4 else float("nan")
         self._answers: dict[int, Any] = {}  # classes by row
         self._questions = Questions()  # the same, with class indices
         self.__dict__.pop("classes_", None)
@@ -314,6 +330,12 @@ class ReferencePriorClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc
             readout="consensus",
             seed=seed,
         )
+
+    def _stability(self, run: Run) -> float:
+        """Return the stability of a run, NaN for fewer than four particles."""
+        if self.particles < 4:
+            return float("nan")
+        return stability(run.log_probabilities(evenly_spaced(run.task.unlabeled, CONSENSUS_INPUTS)), self.n_clusters)
 
     def _source(self, source: tuple[ArrayLike, ArrayLike], like: np.ndarray) -> tuple[Examples, tuple[str, ...]]:
         """Return the source as examples of the same kind as X, and its classes."""

@@ -272,7 +272,7 @@ def warn_of_scales(X: np.ndarray, units: bool) -> None:
     """Warn if float32 cannot resolve the values of a feature, or, with `units`, if small features hardly count."""
     some = X[:: 1 + len(X) // _SCALED].astype(np.float64)
     center, spread = np.abs(some.mean(0)), some.std(0)
-    varies = spread > 1e-12 * np.maximum(center, spread.max())  # less is rounding, or a dead feature
+    varies = (spread > 1e-12 * center) & (spread > 2.0**-23 * spread.max())  # less is rounding, or a dead feature
     lost = varies & (spread < 2.0**-20 * center)
     if lost.any():
         feature = int(np.argmax(lost))

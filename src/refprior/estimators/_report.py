@@ -16,11 +16,16 @@ from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
 from refprior.data import Task
+from refprior.estimators._choice import Trial
 from refprior.posterior import OutOfFoldScores, score_out_of_fold
+from refprior.training import Predictor, Run
+from refprior.training.loop import evenly_spaced, held_out
 
 log = logging.getLogger("refprior")
 _FOLDS = 10  # of a baseline, at most: folds of the fit that are close together are left out together
 _LABELS = 1000  # of a baseline, at most
+_ROWS = 4000  # of the pool by which shares are estimated
+_SHOWN = 12  # classes whose shares are printed, at most
 _TREES = 50
 _LOST = 0.1  # share of its labels' share below which a class counts as lost
 _CERTAIN = 1e-9  # least probability of a baseline
@@ -75,16 +80,41 @@ class FitReport:
 
     def __str__(self) -> str:
         tried = ", ".join(f"{name} {loss:.2f}" for name, loss in sorted(self.losses.items(), key=lambda pair: pair[1]))
-        chosen = f"inputs: {self.inputs}" + (f", nats per left out label: {tried}" if tried else "")
-        lines = [
-            chosen,
-            str(self.scores) if self.scores else "not scored: out-of-fold scores need two labels per class",
-        ]
+        lines = [f"Inputs: {self.inputs}" + (f", nats per left out label: {tried}" if tried else "")]
+        if self.scores is None:
+            lines.append("Not scored: out-of-fold scores need two labels per class")
+        else:
+            lines.append(f"Out of fold with 95 % intervals{str(self.scores).removeprefix('out of fold')}")
         for name, found in self.baselines.items():
             low, high = found.accuracy_interval
             right = f"{100 * found.accuracy:.0f} % ({100 * low:.0f}–{100 * high:.0f})"
             lines.append(f"  {name}: {right}, NLL {found.negative_log_likelihood:.2f}")
+        if len(self.classes) <= _SHOWN:
+            shares = zip(self.classes, 100 * self.predicted_shares, 100 * self.label_shares, strict=True)
+            each = ", ".join(f"{name} {found:.1f} ({given:.1f})" for name, found, given in shares)
+            lines.append(f"Predicted shares of the classes, and those of the labels, %: {each}")
         return "\n".join(lines)
+
+
+def fit_report(run: Run, predictor: Predictor, inputs: str, trials: Mapping[str, Trial]) -> FitReport:
+    """Score a fit and baselines of the same labels and folds, which are those of the trial if there is one."""
+    some = evenly_spaced(run.task.unlabeled, _ROWS)
+    best = predictor.mix(torch.as_tensor(run.log_probabilities(some))).argmax(-1)
+    trial, last = trials.get(inputs), run.result.evaluation
+    folds, scores = held_out(run.recipe, run.task), None if last is None else last.out_of_fold
+    if trial is not None:  # whose particles learn less from each other than those of the run
+        folds, scores = trial.held_out, trial.out_of_fold.scores
+    labels = run.task.labeled.labels.bincount(minlength=len(run.task.classes))
+    found = best.bincount(minlength=len(run.task.classes))
+    return FitReport(
+        inputs=inputs,
+        losses={name: trial.loss for name, trial in trials.items()},
+        scores=scores,
+        baselines={} if folds is None else baselines(run.task, folds),
+        classes=tuple(run.task.classes),
+        label_shares=(labels / labels.sum()).cpu().numpy(),
+        predicted_shares=(found / found.sum()).cpu().numpy(),
+    )
 
 
 def baselines(task: Task, held_out: Tensor) -> dict[str, OutOfFoldScores]:

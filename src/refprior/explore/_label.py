@@ -1,4 +1,4 @@
-"""Label: the questions of a run, answered one by one. An answer is on disk before it is confirmed.
+"""Label: the questions of a run and its doubtful labels, one by one. An answer is on disk before it is confirmed.
 
 Several tabs and `refprior answer` may work on the same run: each change locks the folder, reads the questions, changes
 them, and writes them as a whole.
@@ -12,6 +12,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import combinations, zip_longest
 from pathlib import Path
 
@@ -20,13 +21,13 @@ from refprior._files import Json, locked, write_figure
 from refprior._kinds import noun
 from refprior.explore._watch import Runs, _hash, _stamp, shown_input
 from refprior.labeling import FILE, Ensemble, Questions
-from refprior.posterior import Consensus, Rules
-from refprior.report import pool_picture, questions_figure
+from refprior.posterior import Consensus, LabelQuality, Rules
+from refprior.report import labeled_picture, pool_name, pool_picture, questions_figure, short_name
 from refprior.training import Run, load
 from refprior.training.store import check_no_links, read_header
 
 PATIENCE = 3.0  # seconds to wait for another process in the folder
-SHOWN = 20  # open questions and newest answers sent to the page
+SHOWN = 20  # open questions, doubtful labels and newest answers sent to the page
 RULES, APART = 6, 8  # rules, and inputs that separate them
 TABLE = "answers.csv"
 
@@ -51,18 +52,19 @@ class Labels:
         self.alone: defaultdict[Path, threading.Lock] = defaultdict(threading.Lock)
         self.loaded: tuple[str, Run] | None = None  # the last run, by the stamp of its checkpoints
         self.estimates: dict[Path, tuple[str, Json]] = {}  # by the stamp of the questions
-        self.rules: tuple[str, Rules | None] | None = None  # of the last run; None if the labels determine the task
+        # Of the last run: its rules unless the labels determine the task, and the quality of its labels with folds.
+        self.found: tuple[str, Rules | None, LabelQuality | None] | None = None
 
     def state(self, identity: str, known: str = "") -> Json:
         """Return all that the page shows; only {"version"} if nothing has changed since the known version.
 
-        "rules" and "estimates" are None until `estimate` has computed them.
+        "rules", "checks" and "estimates" are None until `estimate` has computed them.
         """
         path = self.runs.path(identity)
-        estimate, grouped = self.estimates.get(path), self.rules
-        if grouped is not None and grouped[0] != self._version(path):
-            grouped = None  # of another run, or of other weights
-        computed = estimate[0] if estimate else "", "" if grouped is None else "rules"
+        estimate, found = self.estimates.get(path), self.found
+        if found is not None and found[0] != self._version(path):
+            found = None  # of another run, or of other weights
+        computed = estimate[0] if estimate else "", "" if found is None else "rules"
         version = _hash(_stamp(path / FILE), self._version(path), *computed)
         if version == known:
             return {"version": version}
@@ -70,8 +72,8 @@ class Labels:
         classes, current = run.data.classes, estimate is not None and estimate[0] == _stamp(path / FILE)
 
         def shown(index: int) -> Json:
-            name = run.task.input_name(index)
-            return {"index": index, "name": name, **shown_input(pool_picture(run, index), run.task.features)}
+            given = shown_input(pool_picture(run, index), run.task.features)
+            return {"index": index, "name": pool_name(run, index), **given}
 
         given = list(zip(questions.answered, questions.answers, strict=True))[-SHOWN:]
         return {
@@ -83,9 +85,11 @@ class Labels:
             "open": [shown(index) for index in questions.open[:SHOWN]],
             "answered": [{**shown(index), "label": label} for index, label in reversed(given)],
             "counts": {"open": len(questions.open), "answers": len(questions.answers)},
+            "corrected": len(labeling.corrections(run, questions)),
             "estimates": estimate[1] if estimate and current else None,
             "outputs": labeling.outputs_are_classes(run),
-            "rules": None if grouped is None else _shown_rules(run, grouped[1], questions, shown),
+            "rules": None if found is None else _shown_rules(run, found[1], questions, shown),
+            "checks": None if found is None else _shown_checks(run, found[2], questions),
             "train": f"refprior answer {shlex.quote(str(path))} --train {shlex.quote(f'{path}-labeled')}",
         }
 
@@ -103,8 +107,23 @@ class Labels:
             if index not in questions.open:
                 raise ConflictError(f"input {index} is no longer an open question")
             others = tuple(other for other in questions.open if other != index)
-            return Questions((*questions.answered, index, *others), questions.answers).answer([label])
+            return replace(questions, asked=(*questions.answered, index, *others)).answer([label])
 
+        self._change(identity, change)
+
+    def check(self, identity: str, index: int, label: int) -> None:
+        """Write the right class of a label, the same or another; -1 withdraws the check."""
+
+        def change(questions: Questions, classes: tuple[str, ...]) -> Questions:
+            if not -1 <= label < len(classes):
+                raise ValueError(f"label must be -1 to {len(classes) - 1}, got {label}")
+            checked = {place: y for place, y in questions.checked if place != index}  # the newest is last
+            checked |= {} if label < 0 else {index: label}
+            return replace(questions, checked=tuple(checked.items()))
+
+        count = read_header(self.runs.path(identity)).data.parts["labeled"].count
+        if not 0 <= index < count:
+            raise ValueError(f"index must be 0 to {count - 1}, got {index}")
         self._change(identity, change)
 
     def undo(self, identity: str, index: int) -> None:
@@ -115,7 +134,7 @@ class Labels:
                 return questions
             pairs = [pair for pair in zip(questions.answered, questions.answers, strict=True) if pair[0] != index]
             kept, answers = tuple(i for i, _ in pairs), tuple(y for _, y in pairs)
-            return Questions((*kept, index, *questions.open), answers)
+            return replace(questions, asked=(*kept, index, *questions.open), answers=answers)
 
         self._change(identity, change)
 
@@ -135,12 +154,13 @@ class Labels:
             questions.save(path)
 
     def estimate(self, identity: str) -> None:
-        """Find the rules, and classify the pool with the answers like `refprior answer`: scores, and a table."""
+        """Find rules and doubtful labels, and classify the pool with the answers: scores, and a table."""
         path = self.runs.path(identity)
-        if self.rules is None or self.rules[0] != self._version(path):
+        if self.found is None or self.found[0] != self._version(path):
             run = self._run(path)
             rules = run.rules() if run.has_rules else None
-            self.rules = self._version(path), rules if rules is not None and rules.ambiguous else None
+            quality = run.label_quality() if run.has_folds else None
+            self.found = self._version(path), rules if rules is not None and rules.ambiguous else None, quality
         stamp, questions = _stamp(path / FILE), Questions.load(path)
         before = self.estimates.get(path)
         if not questions.answers or (before is not None and before[0] == stamp):
@@ -187,12 +207,13 @@ class Labels:
 
 
 def _shown_rules(run: Run, rules: Rules | None, questions: Questions, shown: Callable[[int], Json]) -> Json:
-    """Return the heaviest rules with their probabilities given the answers, and their labels of the same inputs."""
+    """Return the likeliest rules given the answers, their probabilities, and their labels of the same inputs."""
     if rules is None:
         return {"count": 0}
-    evidence, listed = labeling.evidence(run, questions), range(min(RULES, len(rules)))
+    evidence = labeling.evidence(run, questions)
     weights = labeling.rule_probabilities(evidence.log_selected, rules)
-    best = max(range(len(rules)), key=weights.__getitem__)
+    ranked = sorted(range(len(rules)), key=weights.__getitem__, reverse=True)
+    best, listed = ranked[0], sorted(ranked[:RULES])
     apart = [rules.separating(i, j, APART) for i, j in combinations(listed, 2)]  # of each pair in turn
     places = list(dict.fromkeys(place for row in zip_longest(*apart) for place in row if place is not None))[:APART]
     return {
@@ -203,12 +224,37 @@ def _shown_rules(run: Run, rules: Rules | None, questions: Questions, shown: Cal
         "inputs": [shown(place) for place in places],
         "rules": [
             {
+                "rule": i,
                 "particles": len(rules.members[i]),
                 "weight": weights[i],
                 "labels": [rules.answers(place)[i] for place in places],
+                "worst": rules.worst_groups[i] if rules.groups else None,
             }
             for i in listed
         ],
+    }
+
+
+def _shown_checks(run: Run, quality: LabelQuality | None, questions: Questions) -> Json:
+    """Return the labels to check first, without those that were checked, and the newest checks."""
+    if quality is None:
+        return {"open": [], "checked": [], "doubtful": 0}
+    before, done = labeling.checked_before(run), dict(questions.checked)
+    order = [i for i in quality.order.tolist() if i not in done and i not in before]
+
+    def shown(index: int) -> Json:
+        name = short_name(run.task, quality.names[index]) if quality.names else f"label {index}"
+        return {"index": index, "name": name, **shown_input(labeled_picture(run, index), run.task.features)}
+
+    def doubted(index: int) -> Json:
+        given, suggested = (run.data.classes.index(str(names[index])) for names in (quality.given, quality.suggested))
+        return {**shown(index), "given": given, "suggested": suggested, "right": float(quality.right[index])}
+
+    return {
+        "open": [doubted(index) for index in order[:SHOWN]],
+        "checked": [{**doubted(index), "label": label} for index, label in questions.checked[: -SHOWN - 1 : -1]],
+        "doubtful": int((quality.right[order] < 0.5).sum()),
+        "rate": quality.error_rate,
     }
 
 

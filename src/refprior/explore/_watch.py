@@ -272,8 +272,10 @@ def examples(path: Path, **parts: Any) -> Json:
     }
 
 
-def shown_input(given: Tensor, features: Sequence[str] = ()) -> Json:
+def shown_input(given: Tensor | str, features: Sequence[str] = ()) -> Json:
     """Return {"picture": PNG as a data URL}, or {"values": [[name, value], …], "more": number of values not shown}."""
+    if isinstance(given, str):
+        return {"values": [["text", given]], "more": 0}
     values = np.asarray(given.detach().cpu().double() if given.is_floating_point() else given.cpu())
     if noun(values.shape) == "image":
         return {"picture": picture_url(values, _SMALLEST)}

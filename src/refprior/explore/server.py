@@ -59,6 +59,7 @@ class Explorer:
         posts: dict[str, Answer] = {
             "typed": self.typed,
             "answer": self.answer,
+            "check": self.check,
             "undo": self.undo,
             "suggest": self.suggest,
         }
@@ -139,6 +140,12 @@ class Explorer:
         asked = await _body(request, {"id": str, "index": int, "label": int})
         await asyncio.to_thread(lambda: self.labels.answer(asked["id"], asked["index"], asked["label"]))
         return {"kept": asked["index"]}
+
+    async def check(self, request: Request) -> Json:
+        """Write the right class of a label that the run was given."""
+        asked = await _body(request, {"id": str, "index": int, "label": int})
+        await asyncio.to_thread(lambda: self.labels.check(asked["id"], asked["index"], asked["label"]))
+        return {"checked": asked["index"]}
 
     async def undo(self, request: Request) -> Json:
         asked = await _body(request, {"id": str, "index": int})

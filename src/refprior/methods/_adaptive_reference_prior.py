@@ -50,7 +50,7 @@ class AdaptiveReferencePrior:
     class_prior : tuple of float, optional
         Expected class shares or counts of the pool. Equal by default. Labels do not change them: few labels, some of
         them wrong, say little about shares.
-    count : float, default: 0.5
+    count : float, default: 0.1
         Share of training whose predictions of the pool weigh as much as `class_prior` in the estimate of the shares.
     agreement : bool, default: True
         Whether inputs count by the share of particles that predict the target.
@@ -73,7 +73,7 @@ class AdaptiveReferencePrior:
     tau: float = 1 / 3
     weight: float = 1.0
     class_prior: tuple[float, ...] | None = None
-    count: float = 0.5
+    count: float = 0.1
     agreement: bool = True
     teacher: Teacher = "own"
     momentum: float | None = None

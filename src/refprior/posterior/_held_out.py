@@ -3,6 +3,7 @@
 # K particles, n labels, C classes
 
 import math
+import textwrap
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,7 +19,7 @@ _Z = 1.959963984540054  # 97.5 % quantile of the normal distribution
 _RESAMPLES = 1000
 _NUMBERS = 1 << 22  # drawn at a time
 _BINS = 15  # of confidence
-_SHOWN = 5  # labels in a text
+_SHOWN, _NAME = 5, 40  # labels in a text, and characters of a name
 _LOG_T = torch.linspace(-2, 2, 41).tolist()  # logs of temperatures
 _SPREAD = 0.25  # standard deviation of the ensemble's log T before any label
 _RAREST = -60.0  # log-probability below which it says nothing of the confidence in general
@@ -173,6 +174,8 @@ class LabelQuality:
         Position of each labeled input, (n,): in the labeled part of the task, or rows of X.
     error_rate : float
         The estimate of ε. Mistakes of confident particles count as wrong labels.
+    names : tuple of str
+        Names of the labeled inputs, such as files or rows of a table, if they have any.
     """
 
     right: np.ndarray = field(repr=False)
@@ -180,6 +183,7 @@ class LabelQuality:
     suggested: np.ndarray = field(repr=False)
     index: np.ndarray = field(repr=False)
     error_rate: float
+    names: tuple[str, ...] = field(default=(), repr=False)
 
     @property
     def order(self) -> np.ndarray:
@@ -188,7 +192,8 @@ class LabelQuality:
 
     def __repr__(self) -> str:
         first = [i for i in self.order[:_SHOWN] if self.right[i] < 0.5]
-        found = (f"{self.index[i]} ({self.given[i]}, not {self.suggested[i]}?)" for i in first)
+        names = [textwrap.shorten(name, _NAME, placeholder=" …") for name in self.names] or self.index
+        found = (f"{names[i]} ({self.given[i]}, not {self.suggested[i]}?)" for i in first)
         check = f"; check first: {', '.join(found)}" if first else ""
         return f"{len(self.right)} labels, about {100 * self.error_rate:.0f} % wrong{check}"
 

@@ -1,12 +1,13 @@
 """Rules: groups of particles that give the same labels to the pool."""
 
-# K particles, n inputs, C classes, R rules
+# K particles, n inputs, C classes, R rules, G groups of examples
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from operator import itemgetter
+from textwrap import shorten
 
 import numpy as np
 import torch
@@ -17,6 +18,7 @@ from torch.nn.functional import one_hot
 
 from refprior._checks import number, whole_number
 from refprior.information import finite, mixture
+from refprior.posterior._ensemble import group_accuracy
 
 AGREED = 0.95  # least agreement on the labeled inputs
 APART = 0.05  # least disagreement on the pool, of labels with a probability of at least `SURE`
@@ -51,6 +53,10 @@ class Rules:
         Places of the n inputs in the pool. Defaults to 0 … n - 1.
     names : tuple of str, optional
         Names of the n inputs, such as files.
+    groups : tuple of str, optional
+        Names of groups of labeled test inputs, such as hospitals or backgrounds.
+    accuracies : Tensor, shape (R, G), optional
+        Accuracy of each rule in each group.
 
     Examples
     --------
@@ -70,6 +76,8 @@ class Rules:
     labeled: int = 0
     places: tuple[int, ...] = ()
     names: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    accuracies: Tensor | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "places", self.places or tuple(range(self.log_p.shape[1])))
@@ -113,6 +121,14 @@ class Rules:
         shared = sum(weight for weight, members in zip(self.weights, self.members, strict=True) if len(members) > 1)
         enough = self.labeled >= PER_CLASS * len(self.classes) and shared >= SHARED
         return self.fits and enough and self._average(_disagreements(self.log_p, SURE)) >= APART
+
+    @property
+    def worst_groups(self) -> tuple[tuple[str, float], ...]:
+        """Name and accuracy of the group in which each rule is worst; empty if no groups are known."""
+        if self.accuracies is None:
+            return ()
+        lowest, places = self.accuracies.min(1)
+        return tuple((self.groups[place], value) for place, value in zip(places.tolist(), lowest.tolist(), strict=True))
 
     def _average(self, pairs: Tensor) -> float:
         """Average over two rules drawn by their weights: (R, R) -> a number."""
@@ -171,11 +187,15 @@ class Rules:
             found = f"{len(self)} groups of particles agree on only {100 * self.agreement:.0f} % of the labels"
         apart = f"; they disagree on {100 * self.disagreement:.0f} % of the pool" if len(self) > 1 else ""
         names = [f"{name[:12]} %".rjust(5) for name in self.classes[:6]]
-        lines = [f"{found}{apart}", f"rule  particles  weight %  {'  '.join(names)}"]
-        rows = zip(self.members[:_LISTED], self.weights, self.shares.tolist(), strict=False)
-        for rule, (members, weight, shares) in enumerate(rows, 1):
+        worst = [f"  {100 * right:4.1f} ({name})" for name, right in self.worst_groups] or [""] * len(self)
+        lines = [
+            f"{found}{apart}",
+            f"rule  particles  weight %  {'  '.join(names)}{'  worst group %' * bool(worst[0])}",
+        ]
+        rows = zip(self.members[:_LISTED], self.weights, self.shares.tolist(), worst, strict=False)
+        for rule, (members, weight, shares, least) in enumerate(rows, 1):
             cells = (f"{100 * share:{len(name)}.1f}" for share, name in zip(shares, names, strict=False))
-            lines.append(f"{rule:<4}  {len(members):<9}  {100 * weight:<8.1f}  {'  '.join(cells)}")
+            lines.append(f"{rule:<4}  {len(members):<9}  {100 * weight:<8.1f}  {'  '.join(cells)}{least}")
         lines += [f"… {len(self) - _LISTED} more"] if len(self) > _LISTED else []
         for i, j in combinations(range(min(_PAIRS, len(self))), 2):
             shown = (
@@ -186,7 +206,7 @@ class Rules:
         return "\n".join(lines)
 
     def _name(self, place: int) -> str:
-        return self.names[self.places.index(place)] if self.names else f"input {place}"
+        return shorten(self.names[self.places.index(place)], 40, placeholder=" …") if self.names else f"input {place}"
 
 
 def find_rules(
@@ -195,6 +215,7 @@ def find_rules(
     *,
     classes: Sequence[str] | None = None,
     labeled: Tensor | None = None,
+    test: tuple[Tensor, Tensor, Sequence[object] | np.ndarray] | None = None,
     same: float = 0.9,
 ) -> Rules:
     """Group particles by agreement of their labels.
@@ -211,6 +232,9 @@ def find_rules(
         Names of the classes. Defaults to their numbers.
     labeled : Tensor, shape (K, b, C), optional
         Log-probabilities of the labeled inputs, for `Rules.agreement`.
+    test : (Tensor, Tensor, sequence), optional
+        Log-probabilities of m test inputs (K, m, C), their classes (m,), -1 if unknown, and their groups (m,), names
+        or numbers, for `Rules.accuracies`.
     same : float, default: 0.9
         Least agreement of two particles of a rule.
 
@@ -247,18 +271,40 @@ def find_rules(
         home = fcluster(linkage(squareform(apart.numpy(), checks=False), "complete"), 1 - same, "distance")
     groups = [np.flatnonzero(home == group).tolist() for group in np.unique(home)]
     groups.sort(key=lambda members: -float(weights[members].sum()))
-    mixed = [mixture(log_p[members], log_weights[members].log_softmax(0).to(log_p)) for members in groups]
+
+    def mixed(log_p: Tensor) -> Tensor:
+        """Mix the particles of each rule: (K, n, C) -> (R, n, C)."""
+        return torch.stack([mixture(log_p[m], log_weights[m].log_softmax(0).to(log_p)) for m in groups])
+
     agreed = float("nan")
     if labeled is not None and labeled.shape[1]:
         agreed = 1 - float(weights @ _disagreements(labeled) @ weights)
+    names, accuracies = ((), None) if test is None else _in_groups(mixed(test[0]).cpu(), test[1].cpu(), test[2])
     return Rules(
         members=tuple(tuple(members) for members in groups),
         weights=tuple(float(weights[members].sum()) for members in groups),
-        log_p=torch.stack(mixed),
+        log_p=mixed(log_p),
         classes=tuple(map(str, range(log_p.shape[-1]))) if classes is None else tuple(classes),
         agreement=agreed,
         labeled=0 if labeled is None else labeled.shape[1],
+        groups=names,
+        accuracies=accuracies,
     )
+
+
+def _in_groups(log_p: Tensor, y: Tensor, groups: Sequence[object] | np.ndarray) -> tuple[tuple[str, ...], Tensor]:
+    """Return the names of the groups and the accuracies in them: (R, n, C), (n,), n groups -> G names, (R, G)."""
+    if not log_p.shape[1] == len(y) == len(groups):
+        raise ValueError(
+            f"test needs a label and a group of each input, got {len(y)} and {len(groups)} for {log_p.shape[1]}"
+        )
+    known = y >= 0
+    if not known.any():
+        raise ValueError("test needs inputs with a label")
+    names, codes = np.unique(
+        [str(name) for name, there in zip(groups, known, strict=True) if there], return_inverse=True
+    )
+    return tuple(names.tolist()), group_accuracy(log_p[:, known], y[known], torch.from_numpy(codes))
 
 
 def _disagreements(log_p: Tensor, sure: float = 0.0) -> Tensor:

@@ -19,10 +19,13 @@ from refprior.report._tables import class_rows as class_rows
 from refprior.report._tables import pivot as pivot
 from refprior.report._tables import rows as rows
 from refprior.report._tables import run_confusion as run_confusion
+from refprior.report._tiles import labeled_picture as labeled_picture
 from refprior.report._tiles import most_uncertain as most_uncertain
 from refprior.report._tiles import picture_url as picture_url
+from refprior.report._tiles import pool_name as pool_name
 from refprior.report._tiles import pool_picture as pool_picture
 from refprior.report._tiles import questions_figure as questions_figure
+from refprior.report._tiles import short_name as short_name
 from refprior.report._tiles import uncertain_figure
 
 __all__ = [

@@ -1,23 +1,24 @@
 """The rules that fit the labels of a run: a table, and the inputs that separate each pair of them."""
 
-# R rules, C classes
+# R rules, C classes, G groups
 
 import shlex
 from html import escape
 from itertools import combinations
 
 import numpy as np
+from torch import Tensor
 
 from refprior._kinds import noun
 from refprior.posterior import Rules
 from refprior.report._tables import as_html, note
-from refprior.report._tiles import picture_url
+from refprior.report._tiles import picture_url, pool_name, pool_picture
 from refprior.training import Run
 
 _LISTED = 12  # rules of the table
 _PAIRS = 4  # heaviest rules of which each pair is compared
 _EXAMPLES = 8  # inputs of a pair
-_CLASSES = 10  # classes whose shares are columns
+_CLASSES = 10  # classes whose shares, and groups whose accuracies, are columns
 _COLUMNS = 40  # of a table that are shown, and values of inputs without names of columns
 _SMALLEST = 96  # pixels of the longer side of a picture; smaller ones are enlarged
 
@@ -37,7 +38,8 @@ def rules_section(run: Run, most: int) -> str | None:
         ask = f"refprior suggest {shlex.quote(str(run.path or 'RUN'))} --about rule"
         found = f"<strong>{found}: the labels may not determine the task.</strong> Ask: <code>{escape(ask)}</code>"
     pairs = combinations(range(min(_PAIRS, len(rules))), 2)
-    return f"<p>{found}</p>{as_html(rule_rows(rules))}" + "".join(_pair(run, rules, *pair) for pair in pairs)
+    tables = as_html(rule_rows(rules)) + (as_html(group_rows(rules)) if rules.groups else "")
+    return f"<p>{found}</p>{tables}" + "".join(_pair(run, rules, *pair) for pair in pairs)
 
 
 def rule_rows(rules: Rules) -> list[list[str]]:
@@ -56,25 +58,43 @@ def rule_rows(rules: Rules) -> list[list[str]]:
     return rows
 
 
+def group_rows(rules: Rules) -> list[list[str]]:
+    """Return the accuracy of each rule in each group of test inputs and in its worst one; the header first."""
+    assert rules.accuracies is not None
+    head = ["test accuracy %", *(f"group {name}" for name in rules.groups[:_CLASSES]), "worst group"]
+    rows = zip(rules.accuracies[:_LISTED, :_CLASSES].tolist(), rules.worst_groups, strict=False)
+    cells = [[*(f"{100 * value:.1f}" for value in row), f"{100 * worst:.1f} ({name})"] for row, (name, worst) in rows]
+    return [head, *([f"rule {i}", *row] for i, row in enumerate(cells, 1))]
+
+
 def _pair(run: Run, rules: Rules, i: int, j: int) -> str:
     """Show the inputs that separate two rules, with the label under both."""
     places = rules.separating(i, j, _EXAMPLES)
     if not places:
         return ""
-    task, opened = run.task, f"<details{' open' * (i == 0)}><summary>Rule {i + 1} or rule {j + 1}?</summary>"
-    inputs = [np.asarray(task.unlabeled[place].cpu()) for place in places]
-    names = [task.input_name(place) for place in places]
+    opened = f"<details{' open' * (i == 0)}><summary>Rule {i + 1} or rule {j + 1}?</summary>"
+    inputs, names = [pool_picture(run, place) for place in places], [pool_name(run, place) for place in places]
     labels = [(rules.answers(place)[i], rules.answers(place)[j]) for place in places]
-    if noun(task.shape) == "image":
+    pictures = [
+        np.asarray(given.cpu()) for given in inputs if isinstance(given, Tensor) and noun(given.shape) == "image"
+    ]
+    if pictures:
         figures = [
             f"<figure><img src='{picture_url(given, _SMALLEST)}' alt='{escape(name)}'><figcaption>rule {i + 1}: "
             f"<b>{escape(first)}</b><br>rule {j + 1}: <b>{escape(second)}</b><br>{escape(name)}</figcaption></figure>"
-            for given, name, (first, second) in zip(inputs, names, labels, strict=True)
+            for given, name, (first, second) in zip(pictures, names, labels, strict=True)
         ]
         return f"{opened}<div class='pairs'>{''.join(figures)}</div></details>"
-    values = [[f"{value:.4g}" for value in given.reshape(-1)[:_COLUMNS].tolist()] for given in inputs]
-    if not task.features:
-        values = [[" ".join(row)] for row in values]
-    head = ["input", f"rule {i + 1}", f"rule {j + 1}", *(task.features[:_COLUMNS] or ["values"])]
+    features, texts = run.task.features[:_COLUMNS], isinstance(inputs[0], str)
+    head = ["input", f"rule {i + 1}", f"rule {j + 1}", *(features or ["text" if texts else "values"])]
+    values = [_values(given, bool(features)) for given in inputs]
     rows = [[name, *pair, *row] for name, pair, row in zip(names, labels, values, strict=True)]
-    return f"{opened}{as_html([head, *rows])}</details>"
+    return f"{opened}{as_html([head, *rows], ' words' * texts)}</details>"
+
+
+def _values(given: Tensor | str, columns: bool) -> list[str]:
+    """Return the cells of an input: one for each column, or one for all values or the text."""
+    if isinstance(given, str):
+        return [given]
+    values = [f"{value:.4g}" for value in given.reshape(-1)[:_COLUMNS].tolist()]
+    return values if columns else [" ".join(values)]

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from refprior._kinds import noun
 from refprior._style import SOFT, styled
-from refprior.data import Answered, DataError, FewLabels
+from refprior.data import Answered, Columns, DataError, FewLabels, Task
 from refprior.data.files import look, read_images
 from refprior.data.sources import is_folder
 from refprior.labeling import Questions
@@ -125,8 +125,9 @@ def labels_figure(run: Run, quality: LabelQuality) -> Figure:
     figure = Figure(figsize=(2.3 * columns, 2.6 * lines), layout="constrained")
     for place, i in enumerate(chosen.tolist(), start=1):
         axes = figure.add_subplot(lines, columns, place)
-        draw_input(axes, run.task.labeled.inputs[i], run.task.features)
-        axes.set_title(plain(textwrap.fill(f"{quality.index[i]}: {quality.given[i]}?", 30)), fontsize=9)
+        draw_input(axes, labeled_picture(run, i), run.task.features)
+        name = short_name(run.task, quality.names[i]) if quality.names else quality.index[i]
+        axes.set_title(plain(textwrap.fill(f"{name}: {quality.given[i]}?", 30)), fontsize=9)
         below = f"right with probability {quality.right[i]:.2f}, suggested: {quality.suggested[i]}"
         axes.set_xlabel(plain(textwrap.fill(below, 30)), fontsize=8)
     return figure
@@ -150,38 +151,69 @@ def questions_figure(run: Run, questions: Questions, columns: int = 5) -> Figure
     for place, index in enumerate(chosen, start=1):
         axes = figure.add_subplot(lines, columns, place)
         draw_input(axes, pool_picture(run, index), run.task.features)
-        name = run.task.input_name(index)
+        name = pool_name(run, index)
         axes.set_title(plain(f"{place}. {name if len(name) <= _NAME else f'…{name[1 - _NAME :]}'}"), fontsize=8)
     return figure
 
 
-def pool_picture(run: Run, index: int) -> Tensor:
-    """Return an unlabeled input as people look at it: a photo of a folder from its file, else the input itself."""
-    task, source = run.task, run.recipe.task
+def pool_picture(run: Run, index: int) -> Tensor | str:
+    """Return an unlabeled input as people look at it: a text, a photo from its file, or else the input itself."""
+    return _picture(run, run.task.names[index] if run.task.names else "", run.task.unlabeled[index])
+
+
+def labeled_picture(run: Run, index: int) -> Tensor | str:
+    """Return a labeled input as people look at it."""
+    names = run.task.labeled_names
+    return _picture(run, names[index] if names else "", run.task.labeled.inputs[index])
+
+
+def _picture(run: Run, name: str, given: Tensor) -> Tensor | str:
+    source = run.recipe.task
+    if _has_texts(run.task):
+        return name.partition(": ")[2]
     while isinstance(source, Answered):
         source = source.task
     place = source.data if isinstance(source, FewLabels) else None
-    if task.names and is_folder(place):
-        file = Path(str(place)) / task.names[index]
+    if name and is_folder(place):
+        file = Path(str(place)) / name
         try:
             height, width, _ = look(file, None)
             share = min(1.0, _PHOTO / max(height, width))
             return read_images([file], (max(1, round(share * height)), max(1, round(share * width))))[0]
         except (DataError, OSError):
             log.warning("%s cannot be read any more", file)
-    return task.unlabeled[index]
+    return given
 
 
-def draw_input(axes: Axes, given: Tensor, features: Sequence[str] = ()) -> None:
-    """Draw an image, or write the first values of a vector with its feature names, or token ids."""
-    values = np.asarray(given.detach().cpu().double() if given.is_floating_point() else given.cpu())
+def pool_name(run: Run, index: int) -> str:
+    """Name an unlabeled input as `Task.input_name`, without its text."""
+    return short_name(run.task, run.task.input_name(index))
+
+
+def short_name(task: Task, name: str) -> str:
+    """Return the name of an input without its text."""
+    return name.partition(": ")[0] if _has_texts(task) else name
+
+
+def _has_texts(task: Task) -> bool:
+    """Return whether the inputs were made of texts, which are in their names."""
+    return bool(task.names) and isinstance(task.preparation, Columns) and not task.features
+
+
+def draw_input(axes: Axes, given: Tensor | str, features: Sequence[str] = ()) -> None:
+    """Draw an image, or write a text, the first values of a vector with its feature names, or token ids."""
     axes.set(xticks=[], yticks=[])
     axes.spines[["top", "right"]].set_visible(True)  # a frame
-    if noun(values.shape) == "image":
-        axes.imshow(picture(values), cmap="gray", interpolation="nearest")
-        return
+    if isinstance(given, str):
+        lines = textwrap.wrap(given, _WIDTH, max_lines=_LINES, placeholder=" …")
+    else:
+        values = np.asarray(given.detach().cpu().double() if given.is_floating_point() else given.cpu())
+        if noun(values.shape) == "image":
+            axes.imshow(picture(values), cmap="gray", interpolation="nearest")
+            return
+        lines = _lines(values, features)
     axes.set(xlim=(0, 1), ylim=(0, 1))
-    text = "\n".join(_lines(values, features))
+    text = "\n".join(lines)
     axes.text(0.04, 0.96, plain(text), va="top", family="monospace", fontsize=6, linespacing=1.3)
 
 

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from refprior._checks import one_of
 from refprior._files import write_bytes
 from refprior._words import in_bytes, in_short
-from refprior.data import Backbone, preparation_record
+from refprior.data import Backbone, Columns, preparation_record, with_columns
 from refprior.methods import split_heads
 from refprior.training._predictor import Predictor
 
@@ -32,8 +32,10 @@ def export(predictor: Predictor, path: Path | str, kind: Graph = "onnx") -> None
 
     The graph maps inputs (n, *shape) to probabilities (n, C) for any n. It includes the fitted inputs, all particles,
     their mixture, temperature and class shares. A model of photos takes images of bytes (n, 3, size, size) and includes
-    the pretrained network. A model of a table or of texts takes the numbers that ``predictor.preparation`` makes of
-    them. Class names, the record of the preparation and provenance are metadata, without the folders of this machine.
+    the pretrained network. An ONNX model of a table takes each column (n,): numbers, and dates as days since 1970, as
+    doubles with NaN for missing ones, and categories as strings with "" for missing ones. With columns of text, and in
+    a torch graph, it takes the numbers that ``predictor.preparation`` makes of rows. Class names, the record of the
+    preparation and provenance are metadata, without the folders of this machine.
 
     Parameters
     ----------
@@ -89,6 +91,8 @@ def export(predictor: Predictor, path: Path | str, kind: Graph = "onnx") -> None
             program, dynamo=True, verbose=False, input_names=[INPUTS], output_names=[PROBABILITIES]
         )
         model = cast(Any, translated).model_proto
+        if isinstance(predictor.preparation, Columns):
+            model = with_columns(model, predictor.preparation, INPUTS)
     for name, text in metadata.items():
         model.metadata_props.add(key=name, value=text)
     write_bytes(Path(path), model.SerializeToString())

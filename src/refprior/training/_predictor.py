@@ -295,7 +295,7 @@ class Predictor:
         found = self._of_each(inputs, lambda log_p: torch.stack(uncertainty(log_p, weights), 1), 3)
         return Uncertainty(*cast(Any, (_like_inputs(part, inputs) for part in found.unbind(1))))
 
-    def rules(self, inputs: Any, *, labeled: Any = None) -> Rules:
+    def rules(self, inputs: Any, *, labeled: Any = None, test: tuple[Any, Any, Any] | None = None) -> Rules:
         """Group the particles into rules, by the labels that they give to unlabeled inputs.
 
         Parameters
@@ -304,6 +304,9 @@ class Predictor:
             n unlabeled inputs of the shape and type of the training.
         labeled : array, tensor, list, sparse matrix, data frame or list of image files, optional
             Labeled inputs, for `Rules.agreement` and `Rules.ambiguous`.
+        test : (inputs, labels, groups), optional
+            Labeled inputs that did not train the particles, and the name of the group of each, for
+            `Rules.accuracies`. An input whose label is None is left out.
 
         Returns
         -------
@@ -313,11 +316,47 @@ class Predictor:
         Raises
         ------
         ValueError
-            If there are no inputs.
+            If there are no inputs, or if a test label is no class.
         """
         known = None if labeled is None else torch.as_tensor(self.log_probabilities(labeled))
         log_p = torch.as_tensor(self.log_probabilities(inputs))
-        return find_rules(log_p, self.log_posterior.to(log_p.device), classes=self.classes, labeled=known)
+        held = None
+        if test is not None:
+            X, y, groups = test
+            held = torch.as_tensor(self.log_probabilities(X)), torch.tensor(self.class_indices(y)), groups
+        weights = self.log_posterior.to(log_p.device)
+        return find_rules(log_p, weights, classes=self.classes, labeled=known, test=held)
+
+    def class_indices(self, y: Any) -> list[int]:
+        """Return the class index of each label.
+
+        Parameters
+        ----------
+        y : sequence of str or int
+            Labels as `predict` returns them, or None.
+
+        Returns
+        -------
+        list of int
+            Their indices in ``classes``; -1 for None.
+
+        Raises
+        ------
+        ValueError
+            If a label is no class.
+        """
+        given = np.asarray(y.cpu() if isinstance(y, Tensor) else y)
+        if given.ndim != 1:
+            raise ValueError(f"y must be one label per input, got the shape {given.shape}")
+        index: dict[str | None, int] = {None: -1, **{name: place for place, name in enumerate(self.classes)}}
+        names = [None if label is None else str(label) for label in given.tolist()]
+        unknown = sorted(name for name in {*names} - {*index} if name is not None)
+        if unknown:
+            raise ValueError(
+                f"y has labels that are no classes: {in_short(', '.join(unknown))}; "
+                f"the classes are {in_short(', '.join(self.classes))}"
+            )
+        return [index[name] for name in names]
 
     def calibrated(self, part: Examples) -> "Predictor":
         """Return the model at the temperature that minimizes the negative log-likelihood on a labeled part.
@@ -381,7 +420,7 @@ class Predictor:
         X : array, tensor, list, sparse matrix, data frame or list of image files
             n inputs as `predict` takes them, without a label in training.
         y : sequence of str or int
-            Their labels, as `predict` returns them.
+            Their labels, as `predict` returns them; an input whose label is None is left out.
         noise : float, default: 0.05
             Probability that a label is drawn uniformly from all classes, so that one wrong label excludes no particle.
 
@@ -406,13 +445,15 @@ class Predictor:
         4
         """
         number("noise", noise, at_least=0, at_most=1)
-        labels = self._class_indices(y)
+        labels = self.class_indices(y)
         _, blocks = in_blocks(X, self.like, _ROWS)
         inputs = torch.cat([*blocks] or [torch.empty(0, *self.shape, dtype=self.dtype)])
         if len(inputs) != len(labels):
             raise ValueError(f"X has {len(inputs)} inputs and y {len(labels)} labels: give one label per input")
         marks = fingerprints(inputs)
-        trained = [] if self.labeled is None else torch.isin(marks, self.labeled.cpu()).nonzero()[:, 0].tolist()
+        taught = set() if self.labeled is None else set(self.labeled.tolist())
+        pairs = [(place, *pair) for place, pair in enumerate(zip(marks.tolist(), labels, strict=True)) if pair[1] >= 0]
+        trained = [place for place, mark, _ in pairs if mark in taught]
         if trained:
             raise ValueError(
                 f"{len(trained)} of {len(inputs)} inputs were labeled in training, the first is number {trained[0]}: "
@@ -420,7 +461,7 @@ class Predictor:
             )
         known = {} if self.new_labels is None else dict(self.new_labels.tolist())
         fresh = []
-        for place, (mark, label) in enumerate(zip(marks.tolist(), labels, strict=True)):
+        for place, mark, label in pairs:
             if known.get(mark, label) != label:
                 first, second = self.classes[known[mark]], self.classes[label]
                 raise ValueError(f"input {place} is given with two labels, {first!r} and {second!r}: give one of them")
@@ -495,21 +536,6 @@ class Predictor:
             write_record(side / RECORD, FORMAT, msgspec.to_builtins(record))
 
         write_folder_atomically(folder, write)
-
-    def _class_indices(self, y: Any) -> list[int]:
-        """Return the class index of each label, a name or an integer."""
-        given = np.asarray(y.cpu() if isinstance(y, Tensor) else y)
-        if given.ndim != 1:
-            raise ValueError(f"y must be one label per input, got the shape {given.shape}")
-        names = [str(label) for label in given.tolist()]
-        unknown = sorted(set(names) - set(self.classes))
-        if unknown:
-            raise ValueError(
-                f"y has labels that are no classes: {in_short(', '.join(unknown))}; "
-                f"the classes are {in_short(', '.join(self.classes))}"
-            )
-        index = {name: place for place, name in enumerate(self.classes)}
-        return [index[name] for name in names]
 
     def _of_each(self, inputs: Any, reduce: Callable[[Tensor], Tensor], columns: int) -> Tensor:
         """What is made of each input's raw log-probabilities, block by block: (K, rows, C) -> (rows, columns).

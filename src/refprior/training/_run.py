@@ -475,7 +475,8 @@ class Run:
         classes = self.data.classes
         names = np.array([int(name) for name in classes] if self.data.integer_labels else classes)
         suggested = names[found.log_probabilities.argmax(-1)]
-        return LabelQuality(right.numpy(), names[found.labels], suggested, np.arange(len(y)), rate)
+        places = np.arange(len(y))
+        return LabelQuality(right.numpy(), names[found.labels], suggested, places, rate, self.task.labeled_names)
 
     def consensus(self, clusters: int | None = None, *, ema: bool = True) -> Consensus:
         """Cluster the unlabeled inputs by the predictions of the particles.
@@ -504,10 +505,16 @@ class Run:
         classes = self.recipe.readout == "outputs" and not self.recipe.method.needs.projection
         return classes and self.recipe.particles > 1 and len(self.task.labeled) > 0 and len(self.task.unlabeled) > 0
 
+    @property
+    def has_folds(self) -> bool:
+        """Whether the labels were divided into folds, and outputs are classes."""
+        return self.recipe.readout == "outputs" and held_out(self.recipe, self.task) is not None
+
     def rules(self, *, most: int = RULE_INPUTS, ema: bool = True) -> Rules:
         """Group the particles into rules, by the labels that they give to the unlabeled pool.
 
-        Several rules mean that the labels may not determine the task.
+        Several rules mean that the labels may not determine the task. If groups of the test inputs are known
+        (`Task.test_groups`), each rule has its accuracy in each group.
 
         Parameters
         ----------
@@ -531,7 +538,13 @@ class Run:
         task, predictor = self.task, self._predictor(ema)
         most = max(1, min(most, _NUMBERS // (predictor.particles.count * len(self.data.classes))))
         places = tuple(evenly_spaced(torch.arange(len(task.unlabeled)), most).tolist())
-        found = predictor.rules(task.unlabeled[list(places)], labeled=evenly_spaced(task.labeled.inputs, most))
+        held = None
+        if task.test is not None and task.test_groups:
+            some = evenly_spaced(torch.arange(len(task.test)), most).tolist()
+            part, names = task.test[torch.tensor(some)], self.data.classes
+            held = part.inputs, [names[y] for y in part.labels.tolist()], [task.test_groups[i] for i in some]
+        labeled = evenly_spaced(task.labeled.inputs, most)
+        found = predictor.rules(task.unlabeled[list(places)], labeled=labeled, test=held)
         return replace(found, places=places, names=tuple(task.names[i] for i in places) if task.names else ())
 
     def _particles(self, ema: bool) -> Particles:

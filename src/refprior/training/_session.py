@@ -3,6 +3,7 @@
 import logging
 import os
 import shlex
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from copy import deepcopy
@@ -170,7 +171,11 @@ def train(
             path = Path(out).absolute() if fresh else Path(out)
             with _taken(path, fresh, mesh), stopping() as stop:
                 session = Session(path, device, watch, save_every, stop, mesh)
-                trained = _train_stage(recipe, path, origin, session, first)
+                try:
+                    stop.interrupts = lambda: mesh.size == 1  # others would wait for this rank
+                    trained = _train_stage(recipe, path, origin, session, first)
+                except Interrupted:  # no step was made
+                    raise _stopped("stopped", session) from None
         run = trained.run(recipe, path)
         if trained.new and mesh.size == 1:  # no rank of several may hold all weights
             _warn_of_rules(run, device)
@@ -244,11 +249,13 @@ def _train_in_memory(
     return Trained(task, state, history)
 
 
-def try_out(recipe: Recipe, task: Task, device: torch.device | str = "cpu") -> tuple[Particles, OutOfFold, Tensor]:
+def try_out(
+    recipe: Recipe, task: Task, device: torch.device | str = "cpu"
+) -> tuple[Particles, Normalizer, OutOfFold, Tensor]:
     """Train with folds, in memory and without warnings.
 
-    Return the moving average, the predictions of each label by the particles that have not learned it, and which labels
-    each particle left out (K, n).
+    Return the moving average, the fitted inputs, the predictions of each label by the particles that have not learned
+    it, and which labels each particle left out (K, n).
     """
     place = usable_device(device)
     with own_randomness(recipe.seed + 3, place):
@@ -259,7 +266,7 @@ def try_out(recipe: Recipe, task: Task, device: torch.device | str = "cpu") -> t
         found, out = predict_out_of_fold(recipe, task, state.normalizer, state.teacher), held_out(recipe, task)
     assert found is not None
     assert out is not None
-    return state.teacher, found, out
+    return state.teacher, state.normalizer, found, out
 
 
 def _read_task(recipe: Recipe, device: torch.device, mesh: Mesh) -> Task:
@@ -349,10 +356,12 @@ def _warn_of_rules(run: Run, device: torch.device) -> None:
     with own_randomness(recipe.seed + 3, device):  # of a network that draws in evaluation too
         rules = run.rules(most=inputs)
     if rules.ambiguous:
-        ask = "" if run.path is None else f", or ask: refprior suggest {shlex.quote(str(run.path))} --about rule"
+        ask = "rules()"  # of the run, or of the estimator that trained it
+        if run.path is not None:
+            ask = f"run.rules(), or ask: refprior suggest {shlex.quote(str(run.path))} --about rule"
         log.warning(
             "%d rules fit the %d labels and disagree on %.0f %% of the pool: the labels may not determine the task; "
-            "see run.rules()%s",
+            "see %s",
             len(rules),
             len(task.labeled),
             100 * rules.disagreement,
@@ -387,7 +396,7 @@ def _restored(
             write_header(path, recipe, task, state.particles, origin)
     if known is None and recipe.start is not None:
         initial = first or _train_stage(recipe.start, path / "start", None, session).state.particles
-        state = begin(recipe, task, session.device, initial, mesh)
+        state = begin(recipe, task, session.device, initial, mesh, state.normalizer)
     return state, _metrics(path, state, known or Written())
 
 
@@ -428,7 +437,7 @@ def _train_in_folder(recipe: Recipe, task: Task, state: State, saver: Saver, ses
     if state.step in due:
         _try_snapshot(saver.path, task, state)
     mesh = session.mesh
-    session.stop.within_step = lambda: state.interruptible and mesh.size == 1  # others would wait for this rank
+    preparing, session.stop.interrupts = session.stop.interrupts, lambda: state.interruptible and mesh.size == 1
     try:
         for record in optimize(recipe, task, state, due):
             if state.step in due:
@@ -456,6 +465,8 @@ def _train_in_folder(recipe: Recipe, task: Task, state: State, saver: Saver, ses
             except OSError as problem:  # such as a full disk
                 where = f"; the batch could not be kept ({problem})"
         raise NotFiniteError(error.trouble, where) from None
+    finally:
+        session.stop.interrupts = preparing
     return history
 
 
@@ -472,9 +483,12 @@ def _stop_if_asked(recipe: Recipe, state: State, path: Path, session: Session) -
     finished = state.step == recipe.steps and path == session.out
     if session.stop.signal_number is not None and not finished:
         stage = "" if path == session.out else f" of {path.relative_to(session.out)}/"
-        message = f"stopped at step {state.step} of {recipe.steps}{stage} and saved"
-        again = f"the same command or call with the folder {shlex.quote(str(session.out))} resumes it"
-        raise Stopped(f"{message}; {again}", session.stop.signal_number)
+        raise _stopped(f"stopped at step {state.step} of {recipe.steps}{stage} and saved", session)
+
+
+def _stopped(message: str, session: Session) -> Stopped:
+    again = f"the same command or call with the folder {shlex.quote(str(session.out))} resumes it"
+    return Stopped(f"{message}; {again}", session.stop.signal_number or signal.SIGINT)
 
 
 def _from_folder(recipe: Recipe, path: Path, device: torch.device) -> tuple[Particles, Particles]:

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
+from refprior.data.files import _tables
 from refprior.data.files._error import DataError
 from refprior.data.files._tables import Table, read_table
 from tests.fuzz._mutations import fuzz
@@ -154,15 +155,31 @@ def test_parquet_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"\A[^\n]*t\.parquet: not a readable parquet file[^\n]*\Z"):
         read_table(written(tmp_path / "t.parquet", b"PAR1 nothing"))
     parquet.write_table(pyarrow.table({"deep": [[1, 2], [3]]}), tmp_path / "t.parquet")
-    with pytest.raises(DataError, match=r"t\.parquet: .*column 'deep' holds lists or records"):
+    with pytest.raises(DataError, match=r"t\.parquet: .*column 'deep' holds lists, records or bytes"):
         read_table(tmp_path / "t.parquet")
 
 
-def test_parquet_files_that_unpack_to_far_more_are_rejected(tmp_path: Path) -> None:
-    same = pyarrow.DictionaryArray.from_arrays(np.zeros(1_000_000, np.int32), ["cat"])
-    parquet.write_table(pyarrow.table({f"{i}": same for i in range(20)}), tmp_path / "zeros.parquet")
-    with pytest.raises(DataError, match="bytes unpack to 160,000,000, more than 200 times as many"):
-        read_table(tmp_path / "zeros.parquet")
+def test_parquet_files_that_unpack_to_far_more_are_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cells of a word that is stored once, and text that compresses well."""
+    monkeypatch.setattr(_tables, "_SMALL", 10**6)
+    cells = pyarrow.DictionaryArray.from_arrays(np.zeros(200_000, np.int32), ["cat"])
+    for name, column, size in (("cells", cells, "1,600,"), ("text", pyarrow.array(["x" * 10**6] * 2), "2,000,")):
+        file = tmp_path / f"{name}.parquet"
+        parquet.write_table(pyarrow.table({"a": column}), file, compression="zstd", use_dictionary=name == "cells")
+        with pytest.raises(DataError, match=f"bytes unpack to {size}.*, more than 200 times as many"):
+            read_table(file)
+
+
+@pytest.mark.parametrize("coded", [True, False])
+def test_a_word_of_parquet_that_occurs_often_is_in_memory_once(coded: bool, tmp_path: Path) -> None:
+    """A file of a kilobyte can hold gigabytes of text, whether its writer had a dictionary or not."""
+    column = pyarrow.array(["x" * 10**6, None, "NA", "y"] * 10)
+    column = column.dictionary_encode() if coded else column
+    parquet.write_table(pyarrow.table({"a": column}), tmp_path / "x.parquet", compression="zstd")
+    assert (tmp_path / "x.parquet").stat().st_size < 10_000
+    found = read_table(tmp_path / "x.parquet").values["a"]
+    assert [len(word or "") for word in found] == [10**6, 0, 0, 1] * 10
+    assert all(word is found[0] for word in found[::4])
 
 
 def test_without_pyarrow_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,7 +32,7 @@ def test_the_volume_of_decays_is_a_vandermonde_determinant() -> None:
     assert log_volume(channel, u) - np.log(channel.jacobian(u)).sum(axis=1) == pytest.approx(expected, abs=1e-8)
 
 
-@pytest.mark.parametrize("d", [3, 5])
+@pytest.mark.parametrize("d", [3, pytest.param(5, marks=pytest.mark.thorough)])
 def test_jeffreys_draws_are_eigenvalues_of_random_matrices(d: int) -> None:
     """∏ |w_i − w_j| on the unit cube is a Jacobi ensemble: an exact sampler that shares nothing with ours."""
     ours, weights = draw_prior(decays(d), "jeffreys", 2000)
@@ -113,6 +113,7 @@ def test_atoms_inside_are_unbiased() -> None:
     assert displacements(prior.channel, prior.coordinates, prior.weights, inside) == pytest.approx(0, abs=1e-6)
 
 
+@pytest.mark.thorough
 def test_jeffreys_is_biased_by_irrelevant_parameters() -> None:
     """Sums of six exponentials: three of four priors lose information and pull predictions, with errors of both."""
     channel = models.exponentials(5 * np.arange(1, 7) / 6, terms=6, sigma=0.1 * math.sqrt(6 / 5))

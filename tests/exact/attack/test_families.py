@@ -10,7 +10,11 @@ from tests.exact.attack.brute import accelerated, blahut_arimoto, gains, informa
 from tests.exact.attack.families import FAMILIES, Answer, fork, forks, independent, nuisances, sampled
 
 pytestmark = pytest.mark.filterwarnings("ignore:unfinished")
-QUICK = [(family, seed) for family in FAMILIES for seed in range(1 if family in (nuisances, sampled) else 3)]
+QUICK = [
+    pytest.param(family, seed, marks=[pytest.mark.thorough] * (family is sampled))
+    for family in FAMILIES
+    for seed in range(1 if family in (nuisances, sampled) else 3)
+]
 
 
 @pytest.mark.parametrize(("family", "seed"), QUICK, ids=lambda value: getattr(value, "__name__", str(value)))

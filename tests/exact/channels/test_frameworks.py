@@ -39,7 +39,7 @@ def jax_function() -> Callable[[Any], Any]:
     return log_likelihood
 
 
-@pytest.mark.parametrize("make", [torch_function, jax_function])
+@pytest.mark.parametrize("make", [torch_function, pytest.param(jax_function, marks=pytest.mark.thorough)])
 def test_a_likelihood_is_differentiated_by_its_library(make: Callable[[], Callable[[Any], Any]]) -> None:
     channel = Channel.from_function(make(), bounds=(0.0, 1.0), outcomes=HEADS)
     assert isinstance(channel, FunctionChannel)

@@ -72,8 +72,8 @@ def test_a_rough_quadrature_shows_in_the_gap() -> None:
 @pytest.mark.parametrize(
     ("family", "bounds"),
     [
-        (lambda w: stats.cauchy(w), (-2, 2)),
-        (lambda w: stats.t(w), (1, 10)),
+        pytest.param(lambda w: stats.cauchy(w), (-2, 2), marks=pytest.mark.thorough),
+        pytest.param(lambda w: stats.t(w), (1, 10), marks=pytest.mark.thorough),
         (lambda w: stats.norm(0, w), (0.01, 10)),
     ],
     ids=["cauchy", "t", "wide scale"],

@@ -230,6 +230,21 @@ def test_a_continued_run_leaves_out_the_same_labels() -> None:
         replace(recipe, folds=2)
 
 
+def test_a_corrected_label_starts_over_since_folds_follow_the_classes() -> None:
+    run = train(perceptron(folds="auto", steps=2))
+    y = int(run.task.labeled.labels[0])
+    confirmed = Questions((1,), (3,), checked=((0, y),))
+    assert continuation(run, confirmed).start is run.recipe
+    more = train(continuation(run, confirmed), first_stage=run)
+    corrected = Questions((2,), (4,), checked=((0, (y + 1) % 10),))
+    for before in (run, more):  # the second stage of `more` has learned the labels of the first
+        recipe = continuation(before, corrected)
+        assert recipe.start is None
+        assert train(recipe).task.labeled.labels[0] == (y + 1) % 10
+    with pytest.raises(ValueError, match="no question has been answered and no label corrected yet"):
+        continuation(run, Questions(checked=((0, y),)))
+
+
 def test_a_run_without_folds_for_lack_of_labels_continues_without_them() -> None:
     """Its particles have learned all labels."""
     first = perceptron(task=one_label_of_a_class, folds="auto", steps=2)
@@ -301,3 +316,18 @@ def test_doubt_needs_folds() -> None:
     recipe = perceptron(task=one_label_of_a_class, folds="auto", doubt_labels=True, steps=2)
     assert begin(recipe, recipe.read_task(), CPU).trust is None
     assert rp.recipes.named("digits_ssl", {"folds": "auto", "doubt_labels": "true"}).recipe.doubt_labels is True
+
+
+def test_labeled_inputs_of_the_pool_are_not_drawn_with_folds() -> None:
+    recipe = perceptron(particles=4, folds="auto")
+    task = recipe.read_task()
+    both = replace(task, unlabeled=torch.cat([task.labeled.inputs, task.unlabeled[:60]]), names=())
+    known, recipe = len(task.labeled), replace(recipe, unlabeled_batch=32)
+
+    def drawn(recipe: Recipe, task: Task) -> set[int]:
+        state = begin(recipe, task, CPU)
+        return {int(i) for _ in range(40) for i in draw(recipe, task, state).index.flatten()}
+
+    assert drawn(recipe, both) == set(range(known, known + 60))
+    assert min(drawn(replace(recipe, folds="off"), both)) < known
+    assert drawn(recipe, replace(task, unlabeled=task.labeled.inputs, names=())) == set(range(known))

@@ -12,6 +12,7 @@ from typing import ClassVar
 import pytest
 import torch
 
+from refprior.data import Standardize
 from refprior.methods import Loss, Needs, Step, Supervised
 from refprior.training import Stopped, train
 from refprior.views import CTAugment
@@ -75,6 +76,22 @@ def test_a_step_is_given_up_at_once_and_the_run_goes_on_bit_for_bit(tmp_path: Pa
     assert stopped.value.signal_number == number
     train(recipe, tmp_path / "stopped")
     assert_same_run(tmp_path / "whole", tmp_path / "stopped")
+
+
+def test_fitting_the_inputs_is_given_up_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may take a minute, and nothing is lost."""
+
+    def fit(*_: object) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(1)
+        pytest.fail("the signal was not heard")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Standardize, "fit", fit)
+        with pytest.raises(Stopped, match=r"stopped; .*/run resumes it") as stopped:
+            train(convolutional(), tmp_path / "run")
+    assert stopped.value.signal_number == signal.SIGTERM
+    assert train(convolutional(), tmp_path / "run").step == 9
 
 
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGUSR1])

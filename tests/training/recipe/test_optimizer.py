@@ -188,6 +188,7 @@ def test_steps_are_those_of_torch(kind: Literal["sgd", "adam", "adamw"]) -> None
     assert all(p.requires_grad for p in particles.parameters())
 
 
+@pytest.mark.thorough
 def test_training_does_not_import_the_compiler_or_what_only_clusters_need() -> None:
     """They take seconds, in every process of a sweep."""
     program = """

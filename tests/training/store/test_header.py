@@ -281,6 +281,7 @@ def test_each_stage_has_its_own_record(tmp_path: Path) -> None:
     assert len(first.data.classes) == 3
 
 
+@pytest.mark.thorough
 def test_the_environment_names_the_sources_and_only_a_commit_of_their_own(finished: Path, tmp_path: Path) -> None:
     (environment,) = json.loads((finished / "recipe.json").read_text())["environments"]
     assert re.fullmatch("[0-9a-f]{16}", environment["sources"])

@@ -236,39 +236,50 @@ def _read_parquet(file: Path, as_text: Collection[str]) -> Table:
     except ImportError:
         raise ValueError(f"{file}: parquet files need pyarrow: pip install 'refprior[parquet]'") from None
     try:
-        with parquet.ParquetFile(file) as opened:
+        schema = parquet.read_schema(file)
+        columns = _names(file, schema.names)
+        plain = [
+            _is_plain(field.type, name) and name not in as_text for field, name in zip(schema, columns, strict=True)
+        ]
+        # Words of a dictionary stay there: a small file can repeat a long one many times.
+        with parquet.ParquetFile(file, read_dictionary=schema.names) as opened:
             metadata = opened.metadata
-            announced = sum(metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups))
-            cells = float(metadata.num_rows) * metadata.num_columns
+            groups = (metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups))
+            unpacked = sum(groups) + 8.0 * metadata.num_rows * metadata.num_columns
             size = file.stat().st_size
-            if 8 * cells > max(_SMALL, _MOST_PACKED * size):
+            if unpacked > max(_SMALL, _MOST_PACKED * size):
                 raise DataError(
-                    f"{file}: {size:,} bytes unpack to {8 * cells:,.0f}, more than {_MOST_PACKED} times as many"
+                    f"{file}: {size:,} bytes unpack to {unpacked:,.0f}, more than {_MOST_PACKED} times as many"
                 )
-            check_memory(_PARQUET_COPIES * (announced + 8.0 * cells), f"{file}: a table of {metadata.num_rows:,} rows")
+            check_memory(_PARQUET_COPIES * unpacked, f"{file}: a table of {metadata.num_rows:,} rows")
             content = opened.read()
-        columns = _names(file, [str(name) for name in content.column_names])
-        return Table(
-            columns, {name: _column(content.column(place), name, name in as_text) for place, name in enumerate(columns)}
-        )
+        return Table(columns, {name: _column(*of) for name, *of in zip(columns, content.columns, plain, strict=True)})
     except DataError:
         raise
     except (ArrowException, OSError, ValueError, TypeError, KeyError, OverflowError) as error:
         raise DataError(f"{file}: not a readable parquet file ({in_short(error)})") from None
 
 
-def _column(column: Any, name: str, as_text: bool) -> np.ndarray:
-    """Return a column of arrow: numbers as float64 unless they are to be text, anything else as text."""
+def _is_plain(kind: Any, name: str) -> bool:
+    """Return whether a type of arrow is one of numbers."""
+    from pyarrow import types
+
+    kind = kind.value_type if types.is_dictionary(kind) else kind
+    if types.is_nested(kind) or types.is_fixed_size_binary(kind):
+        raise ValueError(f"column {name!r} holds lists, records or bytes")
+    return any(of(kind) for of in (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal))
+
+
+def _column(column: Any, plain: bool) -> np.ndarray:
+    """Return a column of arrow as float64, or as text with one object per word of a dictionary."""
     from pyarrow import compute, float64, string, types
 
-    kind = column.type.value_type if types.is_dictionary(column.type) else column.type
-    if types.is_nested(kind):
-        raise ValueError(f"column {name!r} holds lists or records")
-    plain = types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind)
-    plain = plain and not as_text
-    cast = compute.cast(column, float64() if plain else string(), safe=False).to_numpy()
-    return (
-        np.array(cast, np.float64)
-        if plain
-        else np.array([None if _is_missing(cell) else cell for cell in cast], object)
-    )
+    if plain:
+        return np.array(compute.cast(column, float64(), safe=False).to_numpy(), np.float64)
+    parts = [np.empty(0, object)]
+    for chunk in column.chunks:
+        coded = types.is_dictionary(chunk.type)
+        words = compute.cast(chunk.dictionary if coded else chunk, string(), safe=False).to_pylist()
+        cells = np.array([*(None if _is_missing(word) else word for word in words), None], object)
+        parts.append(cells[chunk.indices.fill_null(len(words)).to_numpy()] if coded else cells[:-1])
+    return np.concatenate(parts)

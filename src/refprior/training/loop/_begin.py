@@ -15,11 +15,11 @@ from torch.overrides import TorchFunctionMode
 from refprior import _process
 from refprior._mesh import ALONE, Mesh, free_memory
 from refprior._process import check_memory
-from refprior.data import Normalizer, Task, fingerprints
+from refprior.data import Normalizer, PatchComponents, Task, fingerprints
 from refprior.information import check_labelings
 from refprior.particles import Execution, NotLogitsError, Particles, output_layer
 from refprior.training.loop._draw import Sampler, Stream, part_sizes
-from refprior.training.loop._folds import first_trust, label_weights, why_no_folds
+from refprior.training.loop._folds import first_trust, label_weights, unlabeled_positions, why_no_folds
 from refprior.training.recipe import Recipe
 
 Precision = Literal["float32", "tf32", "bfloat16", "float16"]
@@ -65,21 +65,27 @@ def begin(
     normalizer: one that was fitted before, of a run that is resumed.
     """
     check_needs(recipe, task)
-    normalizer = normalizer or recipe.inputs.fit(task.training_inputs)
+    if normalizer is None:  # only patches are fitted faster on a device
+        parts = [part if isinstance(recipe.inputs, PatchComponents) else part.cpu() for part in task.training_inputs]
+        normalizer = recipe.inputs.fit(parts).to(device)
     check_views(recipe, normalizer, task)
     particles = first_weights(recipe, initial, mesh).to(device)
     check_distinct(particles)
     check_network(recipe, particles, normalizer, task)
     check_activations(recipe, particles, normalizer(_two_inputs(task)))
     batches = torch.Generator().manual_seed(recipe.seed + 1)
+    sizes, positions = part_sizes(recipe.method.needs, task), unlabeled_positions(recipe, task)
+    if positions is not None and "unlabeled" in sizes:
+        sizes["unlabeled"] = len(positions)
     sampler = Sampler(
         streams={
             name: Stream(size, batches, copies=recipe.labeled_copies if name == "labeled" else 1)
-            for name, size in part_sizes(recipe.method.needs, task).items()
+            for name, size in sizes.items()
         },
         generator=torch.Generator(device).manual_seed(recipe.seed + 2),
         weak=deepcopy(recipe.weak),
         strong=deepcopy(recipe.strong),
+        positions=positions,
     )
     teacher = deepcopy(particles).requires_grad_(False).eval()
     optimizer, weights = recipe.optimizer.build(particles), label_weights(recipe, task)

@@ -86,6 +86,7 @@ class Sampler:
     generator: torch.Generator  # for views and methods, on the device of the inputs
     weak: View
     strong: View  # copies: a view may learn
+    positions: Tensor | None = None  # of the pool to draw from; None: all
 
     def draw(self, recipe: Recipe, data: "PreparedData", predict: Predict) -> Batch:
         """Return the next batch. predict: gives a learning view the probabilities of its probes."""
@@ -131,7 +132,8 @@ class Sampler:
         needs, device = recipe.method.needs, data.unlabeled.device
         if "unlabeled" not in self.streams:
             return torch.empty(0, dtype=torch.int64, device=device), Views()
-        index = to_device(self.streams["unlabeled"].take(recipe.tuples * needs.tuple_size), device)
+        drawn = self.streams["unlabeled"].take(recipe.tuples * needs.tuple_size)
+        index = to_device(drawn if self.positions is None else self.positions[drawn], device)
         inputs = data.unlabeled.index_select(0, index)  # copies whole inputs, unlike unlabeled[index]
         kinds: dict[str, View] = {"clean": Unchanged(), "weak": self.weak, "strong": self.strong}
         pairs = zip(needs.view_names, needs.views, strict=True)

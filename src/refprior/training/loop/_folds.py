@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from refprior.data import Task
+from refprior.data import Task, fingerprints
 from refprior.training.recipe import Recipe, labels_since
 
 _MEMORY = 0.9  # decay of the moving average of predictions of a label, per step that draws it
@@ -53,6 +53,18 @@ def held_out(recipe: Recipe, task: Task) -> Tensor | None:
     labels = task.labeled.labels
     leaves = torch.arange(recipe.particles, device=labels.device) % count
     return leaves.unsqueeze(1) == assign_folds(labels, count)
+
+
+def unlabeled_positions(recipe: Recipe, task: Task) -> Tensor | None:
+    """Return the positions of the pool to draw from, (n,); None for all of them.
+
+    With folds, inputs that are labeled as well are not drawn: in the pool, the particles that know their labels would
+    teach them to those that leave them out. If no other input is left, all are drawn.
+    """
+    if held_out(recipe, task) is None:
+        return None
+    known = torch.isin(fingerprints(task.unlabeled), fingerprints(task.labeled.inputs))
+    return None if known.all() or not known.any() else (~known).nonzero().squeeze(1)
 
 
 def first_trust(recipe: Recipe, task: Task) -> dict[str, Tensor] | None:

@@ -69,23 +69,23 @@ class Stopped(KeyboardInterrupt):
 
 
 class Stop:
-    """Which signal asked, if any. Within a step it is obeyed at once, elsewhere when what is under way is done."""
+    """Which signal asked, if any. It interrupts what can be undone, and is otherwise obeyed at the end of a step."""
 
     def __init__(self) -> None:
         self.signal_number: int | None = None
-        self.within_step: Callable[[], bool] = lambda: False
+        self.interrupts: Callable[[], bool] = lambda: False
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         first = self.signal_number is None
         if number == signal.SIGINT and not first:
             os._exit(128 + number)
         self.signal_number = number
-        if first and self.within_step():
+        if first and self.interrupts():
             raise Interrupted
 
 
 class Interrupted(BaseException):
-    """A step was given up in the middle: the state is that before it."""
+    """A step, or the preparation for the first one, was given up in the middle."""
 
 
 @contextmanager

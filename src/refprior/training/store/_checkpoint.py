@@ -227,8 +227,7 @@ def restore_state(state: State, checkpoint: Checkpoint) -> None:
         _load_optimizer(
             state.optimizer, tensors_of(saved, "optimizer"), summary.step > summary.skipped + summary.overflows
         )
-        fitted = tensors_of(saved, "normalizer")
-        state.normalizer = Normalizer.from_tensors({name: tensor.to(device) for name, tensor in fitted.items()})
+        state.normalizer = Normalizer.from_tensors(tensors_of(saved, "normalizer")).to(device)
         state.sampler.load_state_dict({name: tensors_of(saved, name) for name in state.sampler.state_dict()})
         load_randomness(tensors_of(saved, "global"), state.sampler.generator.device)
     except (RuntimeError, TypeError, ValueError, KeyError) as error:
@@ -247,7 +246,7 @@ def saved_normalizer(folder: Path, device: torch.device) -> Normalizer | None:
     for step in checkpoint_steps(folder):
         with suppress(CheckpointError, TypeError):
             fitted = tensors_of(read_checkpoint(folder, step).tensors, "normalizer")
-            return Normalizer.from_tensors({name: tensor.to(device) for name, tensor in fitted.items()})
+            return Normalizer.from_tensors(fitted).to(device)
     return None
 
 
