@@ -110,6 +110,6 @@ print(again.out_of_fold_)
 # Two draws and short fits, to show how to ask the question. Five draws of the full length are in [Arrays, tables,
 # texts](../embeddings.md#what-the-particles-are-for). With networks on images, FlexMatch, FreeMatch and SoftMatch
 # keep 88 to 90 % where the reference prior keeps 81.3 % and supervised learning 67.7 %
-# ([Results](../results.md#every-method)): if you expect wrong labels of images, take `SoftMatch`.
+# ([Results](../results.md#every-method-on-digits)): if you expect wrong labels of images, take `SoftMatch`.
 # [Folds](../guides/folds.md) have the measurements, `doubt_labels`, which trains with wrong labels without a look at
 # them, and the page of `refprior explore` on which one key corrects a label.
