@@ -13,18 +13,32 @@ import argparse
 import json
 import math
 import time
+from collections.abc import Iterator
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from refprior.exact import Channel, Coin, compare_priors, models, reference_prior
+from refprior.exact.oracle import Likelihoods, Objective
+from refprior.exact.solve import Problem, solve
+from refprior.exact.solve._ascent import optimal_weights
+from refprior.exact.solve._long import climbed, starting_atoms
+
+flint: Any = None
+with suppress(ImportError):  # only counts of atoms need it
+    flint = import_module("flint")
 
 Array = NDArray[np.float64]
+Ball: TypeAlias = Any  # of flint, which has no type annotations
+Balls: TypeAlias = NDArray[Any]
+DIGITS = 120
 DIMENSIONS = (2, 4, 8, 16, 26)
 LAST, SIGMA = 5.0, 0.1  # the last time; the noise of five observations
-TOSSES = (5, 10, 20, 30, 50, 70, 100, 150, 200, 300, 400, 500, 700, 1000)
+TOSSES = (5, 10, 20, 30, 50, 70, 100, 150, 200, 300, 400, 500, 600, 700, 800, 1000)
 DRAWS = 1024
 
 
@@ -80,16 +94,112 @@ def compared(d: int) -> dict[str, Any]:
     }
 
 
-def counted(n: int) -> dict[str, Any]:
-    """Count the atoms of n tosses."""
-    began = time.process_time()
+def starts(n: int) -> Iterator[tuple[Array, Array]]:
+    """Yield atoms, as angles, and weights of n tosses in doubles: about the optimum, then other numbers of atoms."""
     prior = reference_prior(Coin(n))
+    yield prior.coordinates[:, 0], prior.weights
+    if prior.atoms_certified:
+        return
+    objective, shorter = Objective((Coin(n),)), Objective((Coin(min(253, n // 2)),))
+    bounds, near = objective.channel.bounds, solve(shorter, 1e-11)
+    problem = Problem(objective.table, bounds, np.array([0.3 / math.sqrt(n)]), symmetric=True)
+    for more in (0, 1, 2):
+        u, weights = starting_atoms(shorter.channel, near, math.pi * math.sqrt(n), bounds, more)
+        weights = optimal_weights(Likelihoods.of_values(objective, u), 1e-12, weights)
+        point = climbed(problem, problem.evaluate(u, weights), 1e-13)
+        yield point.u[:, 0], point.weights
+
+
+class Tosses:
+    """The likelihood of n tosses at an angle φ, w = sin²(φ/2), to DIGITS digits: (n + 1,) balls."""
+
+    def __init__(self, n: int) -> None:
+        self.heads = np.array([flint.arb(k) for k in range(n + 1)])
+        logs = np.array([(k + 1).lgamma() for k in self.heads])
+        self.tails, self.ways = self.heads[::-1], logs[n] - logs - logs[::-1]
+
+    def log_likelihood(self, u: Ball) -> Balls:
+        return np.asarray(self.ways + self.heads * (2 * (u / 2).sin().log()) + self.tails * (2 * (u / 2).cos().log()))
+
+    def scores(self, u: Ball) -> tuple[Balls, Balls]:
+        """Return p'/p and p''/p."""
+        sine, cosine = (u / 2).sin(), (u / 2).cos()
+        first = self.heads * (cosine / sine) - self.tails * (sine / cosine)
+        return first, first**2 - self.heads / (2 * sine**2) - self.tails / (2 * cosine**2)
+
+
+def each(name: str, values: Balls) -> Balls:
+    """Return what a method of every ball returns."""
+    return np.array([getattr(x, name)() for x in values.ravel()]).reshape(values.shape)
+
+
+def refined(n: int, angles: Array, weights: Array) -> tuple[float, float] | None:
+    """Solve G = J and G' = 0 at the atoms by Newton steps to DIGITS digits, with both ends fixed.
+
+    Returns the residual, and the largest G − J at points between atoms; None if the steps do not converge. Unknowns
+    are (dπ_k, π_k du_k), as in doubles.
+    """
+    flint.ctx.dps = DIGITS
+    tosses, count = Tosses(n), len(angles)
+    u, pi = np.array([flint.arb(x) for x in angles[1:-1]]), np.array([flint.arb(x) for x in weights])
+    ends = np.array([[flint.arb(int(k == end)) for k in range(n + 1)] for end in (0, n)])
+    inner, is_weight = np.arange(1, count - 1), np.arange(2 * count - 2) < count
+    for number in range(15):
+        pi = each("mid", pi / pi.sum())
+        logs, scores = np.array([tosses.log_likelihood(x) for x in u]), [tosses.scores(x) for x in u]
+        first, second = np.array([a for a, _ in scores]), np.array([b for _, b in scores])
+        p = np.vstack([ends[:1], each("exp", logs), ends[1:]])
+        mixture = pi @ p
+        log_mixture = each("log", mixture)
+        above = p[1:-1] * (logs - log_mixture)
+        gains = np.concatenate([-log_mixture[:1], above.sum(axis=1), -log_mixture[-1:]])
+        slopes, bends = (above * first).sum(axis=1), (above * second + p[1:-1] * first**2).sum(axis=1)
+        information = pi @ gains
+        off = each("mid", np.concatenate([information - gains, -slopes]))
+        residual = float(abs(off).max())
+        if residual < 10.0 ** (-DIGITS / 2):
+            break
+        if number > 5 and residual > 1e-9:
+            return None
+        rows = flint.arb_mat((np.vstack([p, p[1:-1] * first]) / each("sqrt", mixture)).tolist())
+        system = -np.array((rows * rows.transpose()).tolist())
+        system[inner, count + inner - 1] += slopes / pi[1:-1]
+        falling = np.array([x.min(flint.arb(0)) for x in bends])  # so that J rises along the step
+        system[count + inner - 1, count + inner - 1] += falling / pi[1:-1]
+        ones = np.array([flint.arb(int(x)) for x in is_weight])
+        bordered = np.vstack([np.column_stack([system, -ones]), [*ones, flint.arb(0)]])
+        right = flint.arb_mat([[x] for x in [*off, flint.arb(0)]])
+        try:
+            step = np.array(flint.arb_mat(each("mid", bordered).tolist()).solve(right).entries())
+        except ZeroDivisionError:
+            return None
+        move, change = step[count:-1] / pi[1:-1], step[:count]
+        shortest = max(1.0, 4 * math.sqrt(n) * float(abs(move).max()), float((-2 * change / pi).max()))
+        pi, u = each("mid", pi + change / shortest), each("mid", u + move / shortest)
+    else:
+        return None
+    places = np.interp(np.arange(0.1, count - 1, 0.2), np.arange(count), [0.0, *map(float, u), math.pi])
+    logs = np.array([tosses.log_likelihood(flint.arb(x)) for x in places])
+    between = (each("exp", logs) * (logs - log_mixture)).sum(axis=1) - information
+    return residual, float(between.max())
+
+
+def counted(n: int) -> dict[str, Any]:
+    """Count the atoms of n tosses: a prior to DIGITS digits whose gain is below J between its atoms."""
+    began, fewer = time.process_time(), 0
+    for angles, weights in starts(n):
+        found = refined(n, angles, weights)
+        print(n, len(weights), found, flush=True)
+        if found is not None and found[1] < 0:
+            break
+        fewer, found = max(fewer, len(weights) if found is not None else 0), None
     return {
         "n": n,
-        "atoms": len(prior.weights),
-        "certified": prior.atoms_certified,
-        "information": prior.information,
-        "gap": prior.gap,
+        "atoms": len(weights) if found else None,
+        "more than": fewer,
+        "residual": found and found[0],
+        "between": found and found[1],
+        "information": reference_prior(Coin(n)).information,
         "seconds": round(time.process_time() - began, 1),
     }
 
@@ -105,13 +215,13 @@ def table(records: list[dict[str, Any]]) -> None:
                 f"{p['bias']:.3f} ± {p['bias_error']:.3f}"
             )
             head = " " * len(head)
-    print("\nn     atoms  number     exp(I)  exponent")
-    last = None
-    for r in (r for r in records if "n" in r):
-        slope = math.log(r["atoms"] / last["atoms"]) / math.log(r["n"] / last["n"]) if last else math.nan
-        number = "certified" if r["certified"] else "about"
-        print(f"{r['n']:<5} {r['atoms']:5}  {number:9}  {math.exp(r['information']):6.2f}  {slope:8.3f}")
-        last = r
+    counts = [r for r in records if r.get("atoms") and "n" in r]
+    n, atoms = (np.array([r[key] for r in counts], dtype=float) for key in ("n", "atoms"))
+    slope, offset = np.polyfit(n ** (2 / 3), atoms, 1)
+    print(f"\nn     atoms  largest G - J between  exp(I)  {offset:.2f} + {slope:.3f} n^(2/3)")
+    for r in counts:
+        fit = offset + slope * r["n"] ** (2 / 3)
+        print(f"{r['n']:<5} {r['atoms']:5}  {r['between']:21.0e}  {math.exp(r['information']):6.2f}  {fit:.1f}")
 
 
 def figures(records: list[dict[str, Any]], folder: Path) -> None:

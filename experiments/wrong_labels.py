@@ -110,11 +110,10 @@ FOREIGN = {"mnist": 29_000, "digits": 420, "fashion": 29_000, "embeddings": 24_0
 METHODS: dict[str, rp.methods.Method | None] = {
     "reference prior": None,  # as the recipe has it
     "adaptive reference prior": rp.methods.AdaptiveReferencePrior(),
-    "adaptive without agreement": rp.methods.AdaptiveReferencePrior(agreement=False),
     "adaptive with count 0.5": rp.methods.AdaptiveReferencePrior(count=0.5),
-    "adaptive with count 0.5 and without agreement": rp.methods.AdaptiveReferencePrior(count=0.5, agreement=False),
-    "adaptive with count 0.5 and by the mixture": rp.methods.AdaptiveReferencePrior(count=0.5, teacher="mixture"),
-    "adaptive with count 0.5 and final α 0.1": rp.methods.AdaptiveReferencePrior(count=0.5, final_alpha=0.1),
+    "adaptive with balance 0.3": rp.methods.AdaptiveReferencePrior(balance=0.3),
+    "adaptive with balance 1": rp.methods.AdaptiveReferencePrior(balance=1.0),
+    "adaptive with balance 1, count 0.5": rp.methods.AdaptiveReferencePrior(balance=1.0, count=0.5),
     "FixMatch": rp.FixMatch(),
     "FreeMatch": rp.methods.FreeMatch(),
     "SoftMatch": rp.methods.SoftMatch(),

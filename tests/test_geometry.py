@@ -10,6 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from refprior import exact
+from refprior.exact import models
 from refprior.geometry import (
     assign,
     cover,
@@ -18,6 +20,7 @@ from refprior.geometry import (
     distance_to_truth,
     effective_number,
     embedding,
+    fisher_information,
     hellinger,
     information_of_tuples,
     is_constant,
@@ -183,6 +186,42 @@ def test_particles_are_assigned_to_their_nearest_atom() -> None:
     assert found.atom.tolist() == [0, 2, 2, 1]
     torch.testing.assert_close(found.weights, torch.tensor([0.1, 0.4, 0.5]).double())
     torch.testing.assert_close(found.distance, torch.full((4,), 21 * 1e-6).double())
+
+
+class Logistic(torch.nn.Module):
+    """Two outputs with logits 0 and w·x."""
+
+    def __init__(self, w: list[float]) -> None:
+        super().__init__()
+        self.w = torch.nn.Parameter(torch.tensor(w, dtype=torch.float64))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.stack([torch.zeros(len(x), dtype=x.dtype), x @ self.w], dim=1)
+
+
+def test_the_fisher_information_of_a_network_is_that_of_the_exact_half() -> None:
+    """The responses to all inputs together have n times the information of one."""
+    x = np.random.default_rng(0).normal(size=(5, 2))
+    channel = models.logistic_regression(x, bounds=[(-2, 2)] * 2)
+    for w in ([0.3, -1.2], [1.5, 1.9]):
+        g = fisher_information(Logistic(w), torch.from_numpy(x))
+        assert 5 * g.numpy() == pytest.approx(exact.fisher_information(channel, [w])[0], rel=1e-6)
+
+
+def test_fisher_information_measures_small_steps_of_all_parameters() -> None:
+    """d² = dwᵀ g dw / 8, and a shift of all logits has no length."""
+    torch.manual_seed(0)
+    network = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 3)).double()
+    x = torch.randn(20, 3, dtype=torch.float64)
+    g, w = fisher_information(network, x), torch.nn.utils.parameters_to_vector(network.parameters()).detach()
+    step = 1e-4 * torch.randn_like(w)
+    before = network(x).log_softmax(-1).detach()
+    torch.nn.utils.vector_to_parameters(w + step, network.parameters())
+    after = network(x).log_softmax(-1).detach()
+    assert float(hellinger(before, after)) == pytest.approx(float(step @ g @ step) / 8, rel=1e-2)
+    shift = torch.zeros_like(w)
+    shift[-3:] = 1.0
+    assert float((g @ shift).abs().max()) < 1e-12
 
 
 def test_bad_input_is_refused_in_words() -> None:

@@ -114,6 +114,6 @@ print(again.out_of_fold_)
 # Two draws and short fits, to show how to ask the question. Five draws of the full length are in :ref:`Arrays, tables,
 # texts <embeddings:What the particles are for>`. With networks on images, FlexMatch, FreeMatch and SoftMatch
 # keep 88 to 90 % where the reference prior keeps 81.3 % and supervised learning 67.7 %
-# (:ref:`Results <results:Every method>`): if you expect wrong labels of images, take ``SoftMatch``.
+# (:ref:`Results <results:Every method on digits>`): if you expect wrong labels of images, take ``SoftMatch``.
 # :doc:`Folds </guides/folds>` have the measurements, ``doubt_labels``, which trains with wrong labels without a
 # look at them, and the page of ``refprior explore`` on which one key corrects a label.

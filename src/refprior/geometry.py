@@ -13,9 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from scipy.linalg import eigh
-from torch import Tensor
+from torch import Tensor, nn
+from torch.func import functional_call, jacrev
 from torch.nn.functional import one_hot
 
+from refprior._process import check_memory
 from refprior.information import average, finite, log_likelihood, mutual_information, uniform
 
 __all__ = [
@@ -27,6 +29,7 @@ __all__ = [
     "distance_to_truth",
     "effective_number",
     "embedding",
+    "fisher_information",
     "hellinger",
     "principal_components",
 ]
@@ -61,6 +64,52 @@ def embedding(log_p: Tensor) -> Tensor:
     if classes < 2:
         raise ValueError(f"predictions need at least 2 classes, got {classes}")
     return (finite(log_p) / 2).exp().flatten(-2) / math.sqrt(2 * images)
+
+
+def fisher_information(network: nn.Module, inputs: Tensor) -> Tensor:
+    """Compute the Fisher information of a small network.
+
+    g_kl = (1/n) Σ_i Σ_y ∂_k p(y | x_i, w) ∂_l p(y | x_i, w) / p(y | x_i, w), the metric of the space of predictions:
+    with the points f(w) of `embedding`, g = 8 (∂f)ᵀ ∂f. Jeffreys prior is π_J ∝ √det g, and
+    `torch.linalg.slogdet(g)[1] / 2` is its log-density, up to a constant.
+
+    Parameters
+    ----------
+    network : torch.nn.Module
+        A network that returns logits, (n, C).
+    inputs : Tensor
+        Inputs, (n, ...).
+
+    Returns
+    -------
+    Tensor
+        The matrix g for one input drawn from `inputs`, (P, P); parameters in the order of `network.parameters()`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import refprior as rp
+    >>> network = torch.nn.Linear(1, 2, bias=False)
+    >>> _ = torch.nn.init.zeros_(network.weight)
+    >>> rp.geometry.fisher_information(network, torch.ones(1, 1))  # p (1 - p); a shift of both logits has none
+    tensor([[ 0.2500, -0.2500],
+            [-0.2500,  0.2500]])
+    """
+    state = {name: parameter.detach() for name, parameter in network.named_parameters()}
+    count = sum(parameter.numel() for parameter in state.values())
+    with torch.no_grad():
+        outputs = network(inputs)
+    check_memory(
+        outputs.element_size() * count * (2 * outputs.numel() + count),
+        f"the Fisher information of {count:,} parameters and {len(inputs):,} inputs",
+        "take fewer inputs or a smaller network",
+    )
+
+    def point(state: dict[str, Tensor]) -> Tensor:
+        return embedding(functional_call(network, state, (inputs,)).log_softmax(-1))
+
+    slopes = torch.cat([part.flatten(1) for part in jacrev(point)(state).values()], dim=1)
+    return 8 * slopes.T @ slopes
 
 
 def hellinger(log_p: Tensor, log_q: Tensor) -> Tensor:

@@ -268,6 +268,15 @@ def test_folds_find_the_rows_with_wrong_labels() -> None:
     assert not hasattr(fitted.set_params(folds="off").fit(X, y), "label_quality_")
 
 
+@pytest.mark.parametrize("method", [None, rp.methods.SoftMatch(), rp.ReferencePrior(alpha=0.0, balance=1.0)])
+def test_random_labels_are_predicted_by_chance_out_of_fold(method: rp.methods.Method | None) -> None:
+    """Particles do not teach each other labels through the pool: of ten classes, one guess in ten is right."""
+    random = np.random.default_rng(0)
+    y = np.append(random.permutation(50) % 10, np.full(250, -1))
+    fitted = classifier(method=method, particles=8, steps=200, folds="auto").fit(random.normal(size=(300, 64)), y)
+    assert fitted.out_of_fold_.scores.accuracy <= 0.24  # three standard deviations of 50 guesses
+
+
 def test_folds_start_with_new_particles_in_every_fit(caplog: pytest.LogCaptureFixture) -> None:
     warm = classifier(warm_start=True, folds=3).fit(X, FEW).fit(X, Y)
     assert "labels may move to other folds: warm_start starts with new particles" in caplog.text

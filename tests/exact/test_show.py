@@ -40,16 +40,28 @@ def test_other_languages_are_rejected() -> None:
         reference_prior(Coin(1)).to_code("bugs")
 
 
-def test_the_pymc_and_numpyro_programs_give_our_posterior() -> None:
-    """Where they are installed: the joint density at each atom, normalized."""
-    pymc = pytest.importorskip("pymc")
-    prior = reference_prior(Coin(10))
+DATA = [(Coin(10), 7), (Gaussian(2.0, 0.7), 0.3), (Poisson(6.0, 0.5), 4)]
+
+
+@pytest.mark.parametrize(("channel", "z"), DATA, ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize("language", ["pymc", "numpyro"])
+def test_programs_run_and_give_our_posterior(channel: Any, z: float, language: str) -> None:
+    """Where the package is installed: the joint density at each atom, normalized."""
+    pytest.importorskip(language)
+    prior = reference_prior(channel, tolerance=1e-9)
     namespace: dict[str, Any] = {}
-    exec(prior.to_code("pymc"), namespace)
-    density = namespace["model"](7).compile_logp()
-    log = np.array([float(density({"k": k})) for k in range(len(prior.weights))])
-    assert np.exp(log - log.max()) / np.exp(log - log.max()).sum() == pytest.approx(prior.posterior(7).weights)
-    assert pymc is not None
+    exec(prior.to_code(language), namespace)
+    model, atoms = namespace["model"], range(len(prior.weights))
+    if language == "pymc":
+        density = model(z).compile_logp()
+        log = np.array([float(density({"k": k})) for k in atoms])
+    else:
+        from numpyro.infer.util import log_density
+
+        log = np.array([float(log_density(model, (z,), {}, {"k": k})[0]) for k in atoms])
+    assert np.exp(log - log.max()) / np.exp(log - log.max()).sum() == pytest.approx(
+        prior.posterior(z).weights, rel=1e-4, abs=1e-12
+    )
 
 
 def test_draws_for_arviz_follow_prior_and_posterior() -> None:

@@ -1,6 +1,7 @@
 """The adaptive reference prior against a plain loop with beliefs of its own, over several steps."""
 
 import math
+from itertools import product
 from typing import Any
 
 import pytest
@@ -8,7 +9,6 @@ import torch
 from torch import Tensor
 
 from refprior.information import marginal_entropy, tuples, uniform
-from refprior.losses import adaptive_reference_prior
 from refprior.methods import AdaptiveReferencePrior
 from refprior.methods._adaptive_reference_prior import corrected
 from tests.methods.tables import UNLABELED, C, K, Table, assert_same, each_input, kinds, plain_cross_entropy
@@ -22,50 +22,48 @@ class Plain:
     def __init__(self) -> None:
         self.confidence, self.pool = 1 / C, [1 / C] * C
 
-    def targets(self, weak: Tensor, progress: float, teacher: str) -> list[list[list[float]]]:
-        """The beliefs about the classes move, then the teachers are corrected to the posterior class shares."""
+    def targets(self, weak: Tensor, progress: float) -> list[list[list[float]]]:
+        """The beliefs about the classes move, then predictions are corrected to the posterior class shares."""
         p = weak.detach().exp()
         mean = p.mean(0)  # (n, C)
         for c in range(C):
             self.pool[c] = DECAY * self.pool[c] + (1 - DECAY) * float(mean[:, c].mean())
         share = 1 / (1 + progress / COUNT)
-        posterior = [(1 - share) + share * s / sum(SHARES) / (m + 1e-4) for s, m in zip(SHARES, self.pool, strict=True)]
+        self.shares = [(1 - share) * m + share * s / sum(SHARES) for s, m in zip(SHARES, self.pool, strict=True)]
+        posterior = [share / (m + 1e-4) for share, m in zip(self.shares, self.pool, strict=True)]
         found = []
         for k in range(K):
-            rows = [
-                [float(q) * r for q, r in zip(row, posterior, strict=True)]
-                for row in (p[k] if teacher == "own" else mean)
-            ]
+            rows = [[float(q) * r for q, r in zip(row, posterior, strict=True)] for row in p[k]]
             found.append([[q / sum(row) for q in row] for row in rows])
         return found
 
-    def loss(self, table: Table, progress: float, teacher: str, agreement: bool) -> Tensor:
+    def loss(self, table: Table, progress: float, balance: float) -> Tensor:
         weak, strong = table.part("weak"), table.part("strong")
-        targets = self.targets(weak, progress, teacher)
+        targets = self.targets(weak, progress)
         seen = sum(max(row) for rows in targets for row in rows) / (K * UNLABELED)
         self.confidence = DECAY * self.confidence + (1 - DECAY) * seen
-        guesses = weak.argmax(-1).tolist()
         total = plain_cross_entropy(table)
         for k, i in each_input(weak):
             target = max(range(C), key=targets[k][i].__getitem__)
             if targets[k][i][target] >= self.confidence * self.pool[target] / max(self.pool):
-                agreed = sum(guesses[j][i] == target for j in range(K)) / K if agreement else 1
-                total = total - agreed * strong[k, i, target] / (K * UNLABELED)
+                total = total - strong[k, i, target] / (K * UNLABELED)
+        for k, c in product(range(K), range(C)):
+            log_mean = strong[k, :, c].logsumexp(0) - math.log(UNLABELED)
+            total = total + balance * self.shares[c] * (math.log(self.shares[c]) - log_mean) / K
         mixed = (weak.detach().exp() / 3 + 2 * strong.exp() / 3).clamp_min(1e-300).log()
         h_y = marginal_entropy(tuples(mixed, 2), uniform(K, mixed)).mean()
         return total - (1 - progress) * 0.3 * h_y
 
 
 @kinds
-@pytest.mark.parametrize("teacher", ["own", "mixture"])
-@pytest.mark.parametrize("agreement", [True, False])
-def test_steps_equal_a_loop_with_its_own_beliefs(kind: str, teacher: str, agreement: bool) -> None:
-    settings: dict[str, Any] = {"alpha": 0.3, "count": COUNT, "agreement": agreement, "teacher": teacher}
+@pytest.mark.parametrize("balance", [0.0, 0.7])
+def test_steps_equal_a_loop_with_its_own_beliefs(kind: str, balance: float) -> None:
+    settings: dict[str, Any] = {"alpha": 0.3, "count": COUNT, "balance": balance}
     method = AdaptiveReferencePrior(class_prior=SHARES, momentum=DECAY, **settings)
     memory, plain, shares = dict[str, Tensor](), Plain(), []
     for seed in range(6):
         table = Table(method, kind, seed)
-        expected = plain.loss(table, seed / 6, teacher, agreement)
+        expected = plain.loss(table, seed / 6, balance)
         loss = method(table.step(memory=memory, progress=seed / 6))
         assert_same(loss, expected, table)
         shares.append(loss.terms["confident"].item())
@@ -85,26 +83,10 @@ def test_class_shares_move_from_the_prior_to_the_pool() -> None:
         torch.testing.assert_close(found, expected / expected.sum(), rtol=1e-3, atol=0)
 
 
-def test_inputs_count_by_the_share_of_particles_that_predict_the_target() -> None:
-    p = torch.tensor([[0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.1, 0.9]], dtype=torch.float64).log().unsqueeze(1)
-    p = p.expand(4, 2, 2)  # four particles, two equal inputs
-    beliefs = torch.tensor(0.0), torch.tensor([0.5, 0.5])
-    y = torch.tensor([0, 0])
-    own, mixture = (
-        adaptive_reference_prior(p, y, p, p, beliefs, settings=AdaptiveReferencePrior(teacher=teacher))
-        for teacher in ("own", "mixture")
-    )
-    expected = -(0.75 * (math.log(0.9) + math.log(0.8) + math.log(0.7)) + 0.25 * math.log(0.9)) / 4
-    assert own.terms["pseudo_label"].item() == pytest.approx(expected)
-    expected = -0.75 * (math.log(0.9) + math.log(0.8) + math.log(0.7) + math.log(0.1)) / 4
-    assert mixture.terms["pseudo_label"].item() == pytest.approx(expected)
-
-
 BAD = [
     ({"alpha": -1.0}, "alpha must be at least 0"),
     ({"count": 0.0}, "count must be above 0"),
-    ({"teacher": "all"}, "teacher must be 'own' or 'mixture', got 'all'"),
-    ({"agreement": 2}, "agreement must be True or False, got 2"),
+    ({"balance": -1.0}, "balance must be at least 0"),
     ({"momentum": 1.0}, "momentum must be at least 0 and below 1"),
 ]
 

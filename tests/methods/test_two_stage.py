@@ -178,3 +178,19 @@ def test_bad_settings_are_rejected_with_their_numbers() -> None:
         UnlabeledSource()(step_of(draw(3, 9, 2), 4, 5))
     with pytest.raises(ValueError, match="expected as many source as target tuples, got 3 and 2"):
         UnlabeledSource()(step_of(draw(3, 10, 2), 4, 6))
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.75])
+def test_the_source_is_taught_by_how_far_a_particle_is_from_the_mixture(beta: float) -> None:
+    """∂I/∂log p(z^m | w_k) = (1 - β) π_k (KL_k - I), so that what all particles gain together is 0."""
+    target, source, y = draw(3, 2, 4), draw(3, 5, 4, seed=1).requires_grad_(), torch.tensor([0, 3, 1, 1, 2])
+    log_prior = uniform(3, target)
+    loss = labeled_source(target, source, y, log_prior, LabeledSource(order=1, beta=beta))
+    (gradient,) = torch.autograd.grad(-loss.total, source)
+    weights = source_posterior(source.detach(), y, log_prior, beta).exp()
+    mixture = torch.einsum("k,knc->nc", weights, target.exp()).log()
+    far = (target.exp() * (target - mixture)).sum(-1).mean(1)  # KL_k, (3,)
+    expected = (1 - beta) * weights * (far - (weights * far).sum())
+    for image, label in enumerate(y):
+        torch.testing.assert_close(gradient[:, image, label], expected)
+    assert expected.sum().item() == pytest.approx(0, abs=1e-12)

@@ -16,8 +16,8 @@ from refprior.recipes._custom_data import resized_view
 from refprior.training.recipe._parts import take_apart
 from refprior.views import CTAugment, Distort, FlipCrop, RandAugment, Unchanged, default_views
 
-FEW_LABELS = ("digits_ssl", "mnist_ssl", "fashion_ssl", "cifar10_ssl_small", "cifar10_ssl_patches", "cifar10_ssl")
-TRANSFER = ("label_free_transfer", "digits_transfer", "fine_tuning", "cifar100_transfer", "cifar100_transfer_small")
+FEW_LABELS = tuple(name for name in rp.recipes.RECIPES if name.endswith("_ssl") or name.startswith("cifar10_ssl"))
+TRANSFER = tuple(name for name in rp.recipes.RECIPES if "transfer" in name or name == "fine_tuning")
 SHORT = {"steps": "2", "evaluate_every": "2", "particles": "2", "optimizer.warmup": "0", "precision": "float32"}
 SHORT |= {"labeled_batch": "8", "source_batch": "8"}
 SMALL = {  # networks and inputs that are computed fast

@@ -1,21 +1,20 @@
-"""A reference prior with a selection and class shares that adapt over training, and inputs weighted by agreement."""
+"""A reference prior with a selection and class shares that adapt over training."""
 
 # K particles, b labeled inputs, n unlabeled inputs in tuples of N (the order), C classes
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, NamedTuple, get_args
+from typing import NamedTuple
 
 from torch import Tensor
-from torch.nn.functional import one_hot
 
-from refprior._checks import number, one_of, whole_number
+from refprior._checks import number, whole_number
 from refprior.information import average, finite, marginal_entropy, mixture, tuples, uniform
 from refprior.methods._adaptive import moving_average
 from refprior.methods._reference_prior import checked_shares, cross_entropy, log_shares, mixture_of_views
 from refprior.methods._step import Loss, Needs, Step
 
-Teacher = Literal["own", "mixture"]
 _RARE = 1e-4  # added to the share of every class
 
 
@@ -30,12 +29,13 @@ class PoolAverages(NamedTuple):
 class AdaptiveReferencePrior:
     """Reference prior with adaptive thresholds and class shares, for particles that check each other.
 
-    Minimizes CE(y, p(x)) + weight · mean of 1[q(ŷ) ≥ threshold of ŷ] · a · CE(ŷ, p(strong)) - α h_y. The target ŷ is
-    the most probable class of q, the particle's prediction of the weak view, corrected to the estimated class shares of
-    the pool. The agreement a is the share of particles that predict ŷ: it is small for out-of-distribution inputs and
-    for mistakes of one particle. Thresholds follow the confidence, as in FreeMatch. The entropy h_y of eq:ref_mi_ce
-    keeps the particles apart; α falls to `final_alpha`, so that they agree at the end. Use it with `folds` and
-    `doubt_labels` of the recipe if labels may be wrong. The moving averages are stored in the checkpoint.
+    Minimizes CE(y, p(x)) + weight · mean of 1[q(ŷ) ≥ threshold of ŷ] · CE(ŷ, p(strong)) + balance · KL(π̂ ‖ p̄) - α h_y.
+    The target ŷ is the most probable class of q, the particle's prediction of the weak view, corrected to the estimated
+    class shares π̂ of the pool; p̄ is the mean of the particle's predictions of the strong views. Thresholds follow the
+    confidence, as in FreeMatch. The entropy h_y of eq:ref_mi_ce keeps the particles apart; α falls to `final_alpha`, so
+    that they agree at the end. Particles do not teach each other: with folds, what a particle predicts for the labels
+    that it leaves out does not depend on them. Use it with `folds` and `doubt_labels` of the recipe if labels may be
+    wrong. The moving averages are stored in the checkpoint.
 
     Parameters
     ----------
@@ -47,16 +47,13 @@ class AdaptiveReferencePrior:
         Weight of the weak view in the mixture of views of h_y.
     weight : float, default: 1
         Weight of the unlabeled inputs.
+    balance : float, default: 0
+        Weight of the divergence of each particle's predictions from the estimated class shares.
     class_prior : tuple of float, optional
         Expected class shares or counts of the pool. Equal by default. Labels do not change them: few labels, some of
         them wrong, say little about shares.
     count : float, default: 0.1
         Share of training whose predictions of the pool weigh as much as `class_prior` in the estimate of the shares.
-    agreement : bool, default: True
-        Whether inputs count by the share of particles that predict the target.
-    teacher : {"own", "mixture"}, default: "own"
-        Whose prediction is the target: the particle's own, or that of the mixture of all. Particles that learn from the
-        mixture learn the labels that they leave out, which the others know.
     momentum : float, optional
         Decay of the moving averages. Defaults to that of the recipe's EMA.
 
@@ -72,22 +69,19 @@ class AdaptiveReferencePrior:
     final_alpha: float = 0.0
     tau: float = 1 / 3
     weight: float = 1.0
+    balance: float = 0.0
     class_prior: tuple[float, ...] | None = None
     count: float = 0.1
-    agreement: bool = True
-    teacher: Teacher = "own"
     momentum: float | None = None
 
     def __post_init__(self) -> None:
         whole_number("order", self.order, at_least=1)
-        for name in ("alpha", "final_alpha", "weight"):
+        for name in ("alpha", "final_alpha", "weight", "balance"):
             number(name, getattr(self, name), at_least=0)
         number("tau", self.tau, at_least=0, at_most=1)
         if self.class_prior is not None:
             object.__setattr__(self, "class_prior", checked_shares(self.class_prior))
         number("count", self.count, above=0)
-        one_of("agreement", self.agreement, (True, False))
-        one_of("teacher", self.teacher, get_args(Teacher))
         if self.momentum is not None:
             number("momentum", self.momentum, at_least=0, below=1)
 
@@ -105,8 +99,7 @@ class AdaptiveReferencePrior:
         equal = mixed.new_full((classes,), 1 / classes)
         known = PoolAverages(**step.memory) if step.memory else PoolAverages(equal[0], equal)
         pool = moving_average(known.pool, mixed.exp().mean(0), momentum)
-        teachers = weak if self.teacher == "own" else mixed
-        seen = corrected(teachers, pool, self, step.progress).amax(-1).exp().mean()
+        seen = corrected(weak, pool, self, step.progress).amax(-1).exp().mean()
         averages = PoolAverages(moving_average(known.confidence, seen, momentum), pool)
         step.memory.update(averages._asdict())
         return adaptive_reference_prior(labeled, y, weak, strong, averages, log_prior, self, progress=step.progress)
@@ -128,7 +121,7 @@ def adaptive_reference_prior(
 ) -> Loss:
     """Compute the objective of the adaptive reference prior.
 
-    CE(y, p(x)) + weight · mean of 1[q(ŷ) ≥ threshold of ŷ] · a · CE(ŷ, p(strong)) - α h_y.
+    CE(y, p(x)) + weight · mean of 1[q(ŷ) ≥ threshold of ŷ] · CE(ŷ, p(strong)) + balance · KL(π̂ ‖ p̄) - α h_y.
 
     Parameters
     ----------
@@ -150,7 +143,8 @@ def adaptive_reference_prior(
     Returns
     -------
     Loss
-        The total and the terms `cross_entropy`, `pseudo_label`, `confident`, `agreement` and `marginal_entropy`.
+        The total and the terms `cross_entropy`, `pseudo_label`, `confident`, `marginal_entropy`, and `skew` with
+        `balance`.
 
     Examples
     --------
@@ -159,33 +153,44 @@ def adaptive_reference_prior(
     >>> labeled, weak, strong = (torch.randn(4, n, 10).log_softmax(-1) for n in (5, 8, 8))
     >>> averages = torch.tensor(0.1), torch.full((10,), 0.1)
     >>> sorted(rp.losses.adaptive_reference_prior(labeled, torch.arange(5), weak, strong, averages).terms)
-    ['agreement', 'confident', 'cross_entropy', 'marginal_entropy', 'pseudo_label']
+    ['confident', 'cross_entropy', 'marginal_entropy', 'pseudo_label']
     """
     log_prior = uniform(len(labeled), labeled) if log_prior is None else log_prior
     weak, strong, known = finite(weak.detach()), finite(strong), PoolAverages(*averages)
-    teachers = weak if settings.teacher == "own" else mixture(weak, log_prior).expand_as(weak)
-    confidence, target = corrected(teachers, known.pool, settings, progress).exp().max(-1)  # (K, n)
+    confidence, target = corrected(weak, known.pool, settings, progress).exp().max(-1)  # (K, n)
     thresholds = known.confidence * known.pool / known.pool.max()  # FreeMatch eq. 7
     used = (confidence >= thresholds[target]).to(weak.dtype)
-    votes = average(one_hot(weak.argmax(-1), weak.shape[-1]).to(weak.dtype), log_prior)  # (n, C)
-    agreed = votes.expand_as(weak).gather(-1, target.unsqueeze(-1)).squeeze(-1)  # (K, n)
     taught = -strong.gather(-1, target.unsqueeze(-1)).squeeze(-1)  # (K, n)
     likelihood = cross_entropy(labeled, y, log_prior).mean()
-    unlabeled = average(taught * used * (agreed if settings.agreement else 1), log_prior).mean()
+    unlabeled = average(taught * used, log_prior).mean()
     seen = mixture_of_views(weak, strong, settings.tau)
     h_y = marginal_entropy(tuples(seen, settings.order), log_prior).mean()
     alpha = (1 - progress) * settings.alpha + progress * settings.final_alpha
     total = likelihood + settings.weight * unlabeled - alpha * h_y
-    terms = {"pseudo_label": unlabeled, "confident": used.mean(), "agreement": agreed.mean()}
+    terms = {"pseudo_label": unlabeled, "confident": used.mean()}
+    if settings.balance:
+        terms["skew"] = average(divergence(estimated_shares(known.pool, settings, progress), strong), log_prior)
+        total = total + settings.balance * terms["skew"]
     return Loss.of(total, cross_entropy=likelihood, marginal_entropy=h_y, **terms)
 
 
-def corrected(log_p: Tensor, pool: Tensor, settings: AdaptiveReferencePrior, progress: float) -> Tensor:
-    """Return log of p(y) π̂(y) / m(y), normalized: (..., C), (C,) -> (..., C).
+def estimated_shares(pool: Tensor, settings: AdaptiveReferencePrior, progress: float) -> Tensor:
+    """Return the posterior mean π̂ = (1 - λ) m + λ s of the class shares of the pool: (C,) -> (C,).
 
-    m are the class shares that the mixture has predicted for the pool, and π̂ = (1 - λ) m + λ s their posterior mean
-    under a Dirichlet prior with the shares s of `class_prior`. λ = 1 / (1 + progress / count) is 1 at first.
+    m are the shares that the mixture has predicted, s those of `class_prior`, which are the mean of a Dirichlet prior.
+    λ = 1 / (1 + progress / count) is 1 at first.
     """
     share = 1 / (1 + progress / settings.count)
-    ratio = (1 - share) + share * log_shares(settings.class_prior, log_p).exp() / (pool + _RARE)
+    return (1 - share) * pool + share * log_shares(settings.class_prior, pool).exp()
+
+
+def corrected(log_p: Tensor, pool: Tensor, settings: AdaptiveReferencePrior, progress: float) -> Tensor:
+    """Return log of p(y) π̂(y) / m(y), normalized: (..., C), (C,) -> (..., C)."""
+    ratio = estimated_shares(pool, settings, progress) / (pool + _RARE)
     return (log_p + ratio.log()).log_softmax(-1)
+
+
+def divergence(shares: Tensor, log_p: Tensor) -> Tensor:
+    """Return KL(π̂ ‖ p̄) of each particle's mean prediction p̄: (C,), (K, n, C) -> (K,)."""
+    mean = log_p.logsumexp(1) - math.log(log_p.shape[1])
+    return (shares * (shares.clamp_min(_RARE).log() - mean)).sum(-1)

@@ -192,7 +192,9 @@ class LabeledSource:
     Maximizes the information of the target under the source's posterior p(w | z^m) ∝ π(w) p(z^m | w)^(1-β),
     eq:ref_pi_transfer_2, for the m source inputs of the step. β = 1 ignores the source and needs none: eq:ref_ssl. A
     particle that explains the source worse than others by some nats hardly counts, so only particles that agree on
-    the source are asked to disagree on the target.
+    the source are asked to disagree on the target. The likelihood is a product over m inputs: with β = 0 and m = 64
+    the posterior is one particle from the first steps on, and nothing is learned. β = 1 - 1/m compares particles by
+    the mean of their log-likelihoods and keeps nearly all of them: docs/results.md.
 
     Parameters
     ----------

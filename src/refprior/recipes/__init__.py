@@ -7,6 +7,7 @@ from refprior.recipes._cifar10 import cifar10_ssl
 from refprior.recipes._custom_data import CustomData, with_data
 from refprior.recipes._custom_data import described as described  # for the command line; not public
 from refprior.recipes._images import (
+    cifar10_ssl_medium,
     cifar10_ssl_patches,
     cifar10_ssl_small,
     digits_ssl,
@@ -20,6 +21,7 @@ from refprior.recipes._settings import Named as Named  # a result; not public
 from refprior.recipes._settings import definitions as definitions  # for the command line; not public
 from refprior.recipes._transfer import (
     cifar100_transfer,
+    cifar100_transfer_medium,
     cifar100_transfer_small,
     digits_transfer,
     fine_tuning,
@@ -37,9 +39,11 @@ __all__ = [
     "Local",
     "Slurm",
     "cifar10_ssl",
+    "cifar10_ssl_medium",
     "cifar10_ssl_patches",
     "cifar10_ssl_small",
     "cifar100_transfer",
+    "cifar100_transfer_medium",
     "cifar100_transfer_small",
     "digits_ssl",
     "digits_transfer",

@@ -19,10 +19,18 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin
 from refprior._words import check_name, in_short, reject_name
 from refprior.recipes._cifar10 import cifar10_ssl
 from refprior.recipes._custom_data import Classes, CustomData, adapted, replaced
-from refprior.recipes._images import cifar10_ssl_patches, cifar10_ssl_small, digits_ssl, fashion_ssl, mnist_ssl
+from refprior.recipes._images import (
+    cifar10_ssl_medium,
+    cifar10_ssl_patches,
+    cifar10_ssl_small,
+    digits_ssl,
+    fashion_ssl,
+    mnist_ssl,
+)
 from refprior.recipes._manifold import mnist_manifold
 from refprior.recipes._transfer import (
     cifar100_transfer,
+    cifar100_transfer_medium,
     cifar100_transfer_small,
     digits_transfer,
     fine_tuning,
@@ -51,6 +59,7 @@ RECIPES: dict[str, Callable[..., Recipe]] = {
         mnist_ssl,
         fashion_ssl,
         cifar10_ssl_small,
+        cifar10_ssl_medium,
         cifar10_ssl_patches,
         cifar10_ssl,
         mnist_manifold,
@@ -59,6 +68,7 @@ RECIPES: dict[str, Callable[..., Recipe]] = {
         fine_tuning,
         cifar100_transfer,
         cifar100_transfer_small,
+        cifar100_transfer_medium,
     )
 }
 

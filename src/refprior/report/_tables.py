@@ -18,10 +18,11 @@ from refprior.report._runs import EMPTY, Group, Summary, accuracies, group
 from refprior.training import PartScores, Run
 from refprior.training.loop import evaluate_consensus, output_confusion
 
-Printed = Literal["ensemble", "raw", "particles"]  # accuracies of `Published`
+Printed = Literal["accuracy", "ensemble", "raw", "particles", "consensus"]  # accuracies of `Published`
 _HIGH = 25  # lines of a table, above which it scrolls
 _DIGITS = {"NLL": 3, "ECE": 3}
 _BESIDE: dict[str, Printed] = {
+    "consensus, EMA %": "consensus",
     "ensemble, EMA %": "ensemble",
     "ensemble, raw %": "raw",
     "particle, raw %": "particles",
@@ -129,7 +130,7 @@ def _cell(name: str, runs: Group) -> str:
     return f"{mean} ± {statistics.stdev(values):.{digits}f}" if len(values) > 1 else mean
 
 
-def _printed(runs: Group, source: Source, field: Printed = "ensemble") -> str:
+def _printed(runs: Group, source: Source, field: Printed) -> str:
     """Return the accuracy that a source printed for runs like these."""
     found = find_published(runs[0], source)
     return EMPTY if found is None else getattr(found, field) or EMPTY
@@ -155,8 +156,8 @@ def pivot(groups: Sequence[Group], column: str) -> list[list[str]]:
                 "(made by different versions?): leave one out"
             )
         ours[row, value] = _accuracy_cell(runs)
-        paper[row, value] = _printed(runs, "paper")
-        released[row, value] = _printed(runs, "authors' log")
+        paper[row, value] = _printed(runs, "paper", "accuracy")
+        released[row, value] = _printed(runs, "authors' log", "accuracy")
     values = sorted({value for _, value in ours}, key=_order)
     if column == "labels":
         paper |= _not_run(groups)
@@ -176,7 +177,7 @@ def _not_run(groups: Sequence[Group]) -> _Cells:
     """Return the accuracies of methods in the paper's table without a run here, by the number of labels."""
     run = {found.name for runs in groups if (found := find_published(runs[0], "paper"))}
     return {
-        (f"{row.table}: {row.name}", str(row.labels)): row.ensemble
+        (f"{row.table}: {row.name}", str(row.labels)): row.accuracy
         for recipe in dict.fromkeys(runs[0].recipe for runs in groups if not on_other_data(runs[0]))
         for row in PUBLISHED.get(recipe, ())
         if row.source == "paper" and not row.ablation and row.name not in run

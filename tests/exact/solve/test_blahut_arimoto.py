@@ -50,3 +50,25 @@ def test_numpy_integers_are_numbers_of_points_and_points_out_of_bounds_are_rejec
     assert counted.information.tolist() == blahut_arimoto(Coin(10), 101, iterations=20).information.tolist()
     with pytest.raises(ValueError, match=r"parameter \[1.3\] is out of bounds"):
         blahut_arimoto(Coin(10), [0.2, 1.3])
+
+
+def test_costs_buy_information() -> None:
+    """No prior of the grid has a larger I − E c, and a higher price leaves less information at a smaller cost."""
+    w, channel = np.linspace(0, 1, 21), Coin(5)
+    p = np.exp(channel.log_likelihood(channel.coordinate(w[:, None])))
+
+    def information(weights: np.ndarray) -> float:
+        return float(np.sum(weights[:, None] * p * np.log(np.where(p > 0, p / (weights @ p), 1.0))))
+
+    told, spent = [], []
+    for price in (0.0, 0.5, 1.0, 2.0):
+        result = blahut_arimoto(channel, w, iterations=5000, cost=lambda w, price=price: price * w)  # type: ignore[misc]
+        best = result.information[-1] - price * float(result.weights @ w)
+        told.append(information(result.weights))
+        spent.append(float(result.weights @ w))
+        for trial in np.random.default_rng(0).dirichlet(np.full(21, 0.3), 200):
+            assert information(trial) - price * float(trial @ w) <= best + result.gap[-1] + 1e-9
+    assert np.all(np.diff(told) < 0)
+    assert np.all(np.diff(spent) < 0)
+    with pytest.raises(ValueError, match="cost must return 21 finite numbers"):
+        blahut_arimoto(channel, w, cost=lambda w: w[:3])

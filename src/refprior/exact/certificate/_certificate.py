@@ -23,7 +23,16 @@ from scipy.ndimage import label
 
 from refprior.exact._arrays import Array
 from refprior.exact.certificate._bound import stays_below
-from refprior.exact.certificate._maxima import FLOOR, ROUNDING, Case, maxima, nearest_points, own_points, summits
+from refprior.exact.certificate._maxima import (
+    FLOOR,
+    NEARLY,
+    ROUNDING,
+    Case,
+    maxima,
+    nearest_points,
+    own_points,
+    summits,
+)
 from refprior.exact.channels import SampledMean, canonical
 from refprior.exact.oracle import Likelihoods, Objective, Point, evaluate, sensitivity
 from refprior.exact.sampling import Mixture, fresh_noise, sampled_maxima
@@ -67,7 +76,7 @@ def judge(objective: Objective, u: Array, weights: Array, tolerance: float = 1e-
     if channel.at_resolution("fine") is None:  # else the number of nodes of a quadrature bounds nothing
         most = math.log(channel.outcome_count) - case.information + FLOOR
         gap = max(0.0, min(gap, most)) if objective.resolved else most
-    certified, spread = judge_atoms(case, residual)
+    certified, spread = judge_atoms(case, residual, top, height)
     bound = residual + max(1e-14 * (1 + abs(case.information)), 0.05 * tolerance)
     if objective.resolved and bound + error <= tolerance and len(objective.channels) == 1:
         # with more than three parameters there would be too many cells
@@ -101,8 +110,10 @@ def _error(case: Case, worst: Array) -> float:
     return error + 2 * float(np.abs(ours - theirs).max())
 
 
-def judge_atoms(case: Case, gap: float) -> tuple[bool, float]:
+def judge_atoms(case: Case, gap: float, top: Array, height: Array) -> tuple[bool, float]:
     """Judge whether the optimum has exactly these atoms, as far as doubles can tell, and how far its atoms are.
+
+    `top` (M, d) and `height` (M,) are the `maxima` of the gain.
 
     These atoms satisfy the conditions of the optimum up to a residual. Solving the linearized conditions for
     it moves the marginal, and with it the gain, by at most the residual times a factor that grows where the
@@ -127,19 +138,15 @@ def judge_atoms(case: Case, gap: float) -> tuple[bool, float]:
     if smallest < INDEPENDENT or not weights.min() > tolerance:
         return False, spread
     radius = _certain_radius(objective, point, unit, tolerance)
-    if radius is None or not _only_atoms(case, radius, tolerance):
+    if radius is None:
+        return False, spread
+    if gap + tolerance > NEARLY:
+        top, height, _ = summits(case, case.information - tolerance)
+    apart = canonical(channel, top[height >= case.information - tolerance])[:, None] - canonical(channel, u)
+    if not np.all(np.any(np.all(np.abs(apart) <= radius, axis=2), axis=1)):  # a summit as high is no atom
         return False, spread
     levels = case.information - np.geomspace(tolerance, 1.0, 25)
     return any(_one_atom_per_component(case, level) for level in levels), spread
-
-
-def _only_atoms(case: Case, radius: Array, tolerance: float) -> bool:
-    """Return whether every summit of the gain within the tolerance of J lies within the radius (K, d) of an atom."""
-    channel, level = case.objective.channel, case.information - tolerance
-    top, height, _ = summits(case, level)
-    reached = canonical(channel, top[height >= level])
-    apart = np.abs(reached[:, None] - canonical(channel, case.u)) <= radius
-    return bool(np.all(np.any(np.all(apart, axis=2), axis=1)))
 
 
 def _judge_rows(case: Case, residual: float) -> tuple[bool, float]:

@@ -28,6 +28,7 @@ MOST_POINTS = 1_500_000  # of a grid: a coarser one certifies nothing
 # Largest rise between grid points, in units of the fall around a point. A bump as wide as a cell has 2^-d of its height
 # at the corners of the cell; a cusp |w - w0|^(1/4) has a third.
 HIDDEN = 8.0
+NEARLY = 1e-9  # nats below the largest gain: lower peaks are not followed
 NEAR_SUMMIT = 1e-5  # of 1 + J below the largest gain: kinks that are searched to the last bit of w
 SEARCHED = 8192  # points of more than three parameters, which no grid can cover,
 
@@ -122,13 +123,13 @@ def nearest_points(grid: CertificateGrid, u: Array) -> tuple[Index, ...]:
 
 
 def maxima(case: Case) -> tuple[Array, Array]:
-    """Find the highest points of G around the grid's peaks and around the atoms: (M, d), (M,)."""
+    """Find all maxima of G within NEARLY of the highest, around the grid's peaks and the atoms: (M, d), (M,)."""
     everywhere = np.vstack([case.grid.points, case.u]), np.concatenate([case.values, case.at_atoms])
     if not case.objective.channel.continuous:
         return everywhere
     if not case.grid.shape:
         return _searched_maxima(case, *everywhere)
-    top, height, width = summits(case, float(everywhere[1].max()))
+    top, height, width = summits(case, float(everywhere[1].max()) - NEARLY)
     if case.objective.channel.axes.measured:
         top, height = _zoom(case.objective, top, height, width, case.logs)
         top, height = _at_doubles(case.objective, top, height, case.logs)
@@ -164,7 +165,7 @@ def summits(case: Case, level: float) -> tuple[Array, Array, Array]:
     high = peak & (values + hidden * fall >= level)
     high[high] = own_points(case.objective.channel, grid.points[high])
     chosen = np.flatnonzero(np.concatenate([high, np.ones(len(case.u), dtype=bool)]))
-    width = _cells(grid, case.u)[chosen]
+    width = _cells(grid, center[chosen])
     bounds = case.objective.channel.bounds
     symmetry = case.objective.channel.symmetry
     if symmetry is not None and symmetry.idle is not None:
@@ -264,9 +265,9 @@ def _at_doubles(objective: Objective, best: Array, height: Array, logs: list[Arr
     return np.clip(objective.channel.coordinate(place), *objective.channel.bounds.T) if charted else place, height
 
 
-def _cells(grid: CertificateGrid, u: Array) -> Array:
-    """Return the distance to the next grid point on each axis, the largest nearby, for grid and atoms: (G + K, d)."""
-    places, columns = np.vstack([grid.points, u]), []
+def _cells(grid: CertificateGrid, places: Array) -> Array:
+    """Return the distance to the next grid point on each axis, the largest nearby: (M, d) -> (M, d)."""
+    columns = []
     for axis, line in enumerate(grid.axes):
         steps = np.diff(line) if len(line) > 1 else np.ones(1)
         wide = np.maximum(np.append(steps, steps[-1]), np.insert(steps, 0, steps[0]))

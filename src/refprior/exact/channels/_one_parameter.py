@@ -20,7 +20,7 @@ from refprior.exact.geometry import Axes
 # For coins and Poisson counts p(z | w) ≤ exp(−y²/4) at a distance of y standard deviations on the Fisher line, and
 # nearly exp(−y²/2) away from the ends of the range and for Gaussian noise: windows of 13 and of 9.2 standard
 # deviations omit less than 1e-17 of the mass.
-LONG_FROM = 90.0  # standard deviations from end to end: of a long experiment, whose rows are windows
+LONG_FROM = 78.0  # standard deviations from end to end: of a long experiment, whose rows are windows
 WIDE, NARROW, NARROW_FROM = 13.0, 9.2, 4000.0  # standard deviations; narrow from this variance on
 THIN_FROM = 3000.0  # tosses or counts from which leaving out outcomes pays
 BLEND_FROM, BLEND_WIDTH = 1.7, 0.22  # where nodes leave the integers, in units of √z / NODES
@@ -89,7 +89,8 @@ class Coin(Channel):
 
     @property
     def windows(self) -> Windows:  # type: ignore[override]
-        return Windows(self.n >= 900, self._ends, self._log_likelihood_at, self._score_at, self._shortened)
+        long = bool(self.axes.lengths[0] >= LONG_FROM)
+        return Windows(long, self._ends, self._log_likelihood_at, self._score_at, self._shortened)
 
     def _ends(self, u: Array) -> tuple[Index, Index]:
         far = reach(self.n * np.sin(u[:, 0]) ** 2 / 4) / math.sqrt(self.n)

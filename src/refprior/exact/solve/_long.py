@@ -16,7 +16,7 @@ from refprior.exact.oracle import Likelihoods, Objective, Point, window_table
 from refprior.exact.solve._ascent import Problem, newton_step, note, optimal_weights
 from refprior.exact.solve._candidates import fisher_grid
 
-SHORT_LENGTH = math.pi * math.sqrt(390) * (1 + 1e-9)  # of the one that gives atoms near both ends: 390 tosses
+SHORT_LENGTH = math.pi * math.sqrt(253) * (1 + 1e-9)  # of the one that gives atoms near both ends: 253 tosses
 SPACING = 0.9  # standard deviations between atoms far from the ends
 FITTED = 6  # spacings at the end of a third of the short experiment from which those further in follow
 

@@ -97,7 +97,8 @@ def _symmetric(objective: Objective, point: Point, unit: Array, tolerance: float
         if not (objective.mirror or asymmetry < 1e-9):  # nats: more than rounding, so the model is not symmetric
             return point
         attempts.append((found.excess, mirrored))
-        if found.excess <= before:
+        even = max(found.excess, problem.residual(mirrored)) <= 1e-3 * tolerance
+        if even or found.excess <= before:
             break
         trial = equalize(problem, mirrored)
     least, best = min(attempts, key=lambda pair: pair[0])
