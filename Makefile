@@ -17,7 +17,7 @@ export PYTHONUTF8 := 1
 # `.ci/run` runs the thorough tests too.
 TESTS ?= not slow and not thorough
 
-.PHONY: demo test test-exact attack check dist smoke docs docs-serve docs-check bench bench-particles bench-saving bench-step bench-views bench-exact clean
+.PHONY: demo test test-exact attack check dist smoke docs docs-check bench bench-particles bench-saving bench-step bench-views bench-exact clean
 
 demo: .venv/.installed
 	$(BIN)/refprior demo
@@ -58,12 +58,8 @@ smoke: dist
 
 # Strict: a broken link, a missing page or a script of the gallery that fails ends the build.
 docs: .venv/.installed-dev
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m website.notebooks
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
-
-docs-serve: .venv/.installed-dev
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m website.notebooks
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs serve
+	rm -rf build/site docs/reference/api
+	OMP_NUM_THREADS=1 $(BIN)/sphinx-build -W --keep-going -q -b html -d build/doctrees docs build/site
 
 # Every page in a real browser, wide and narrow, light and dark; needs chromium and chromedriver.
 docs-check: docs
@@ -103,4 +99,4 @@ bench-exact: .venv/.installed-bench
 	touch $@
 
 clean:
-	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv build dist docs/auto_learn docs/auto_gallery docs/reference/api .mypy_cache .pytest_cache .ruff_cache .hypothesis

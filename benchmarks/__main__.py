@@ -25,9 +25,9 @@ HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "benchmarks.md"
 HEADING = """# Benchmarks
 
-Printed by `make bench`, or section by section by `python -m benchmarks --only NAME`, on a machine that did nothing
-else: `load` is that of the minute before. Versions of Python and torch are those of the day. One thread unless a
-command says otherwise. Goals are those that we set ourselves; one that was missed says so."""
+`make bench` prints all sections, `python -m benchmarks --only NAME` one of them, on an otherwise idle machine;
+`load` is the load of the minute before. One thread unless a command says otherwise. Goals were set before the
+measurement, and a missed goal is marked."""
 
 
 @dataclass(frozen=True)

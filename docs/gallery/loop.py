@@ -1,11 +1,12 @@
-# %% [markdown]
-# # Your own training loop
-#
-# Keep your data loader, your optimizer and your logging. Take the particles and the loss, and nothing else.
-#
-# Every objective is a function of log-probabilities of shape (particles, images, classes).
+"""
+Your own training loop
+======================
 
-# %%
+Keep your data loader, your optimizer and your logging. Take the particles and the loss, and nothing else.
+
+Every objective is a function of log-probabilities of shape (particles, images, classes).
+"""
+
 import torch
 from sklearn.datasets import load_digits
 
@@ -24,6 +25,7 @@ known = torch.cat([600 + (y[600:] == c).nonzero()[:5, 0] for c in range(10)])
 weak, strong = rp.views.Shift(), rp.views.Distort()
 
 # %%
+
 particles = rp.Particles(lambda: rp.networks.SmallCNN((1, 8, 8), classes=10), count=K)
 # The loss averages over particles, so the rate of one particle is multiplied by K.
 optimizer = torch.optim.SGD(
@@ -52,7 +54,9 @@ with torch.no_grad():
 right = 100 * (predicted.argmax(-1) == y[:600]).float().mean()
 print(f"{right:.1f} % of 600 test images, with 50 labels")
 
-# %% figure: The cross-entropy of the labels and the two entropies over training
+# %%
+
+# Figure: The cross-entropy of the labels and the two entropies over training
 import matplotlib.pyplot as plt
 
 STYLES = {
@@ -73,8 +77,9 @@ ax.grid(alpha=0.3)
 ax.legend(frameon=False)
 plt.show()
 
-# %% [markdown]
-# The cross-entropy is of the labels. The marginal entropy is of what the particles predict together for pairs of images,
-# the conditional entropy (an upper bound of it) of what each predicts. Both fall as the particles become sure.
+# %%
+# The cross-entropy is of the labels. The marginal entropy is of what the particles predict together for pairs of
+# images, the conditional entropy (an upper bound of it) of what each predicts. Both fall as the particles become
+# sure.
 #
-# Complete scripts, with transfer and without labels: [Examples](../reference/examples.md).
+# Complete scripts, with transfer and without labels: :doc:`Examples </reference/examples>`.

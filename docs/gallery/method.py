@@ -1,13 +1,14 @@
-# %% [markdown]
-# # Your own method
-#
-# An idea for a loss is a frozen dataclass of a few lines. Nothing to inherit from, nothing to register.
-#
-# The idea here: a weak and a strong view of an image should get the same prediction (close to the Π-model of Laine
-# and Aila, 2017). The
-# fields are its hyperparameters, `needs` says what it wants to be given, and the call is the loss.
+"""
+Your own method
+===============
 
-# %%
+An idea for a loss is a frozen dataclass of a few lines. Nothing to inherit from, nothing to register.
+
+The idea here: a weak and a strong view of an image should get the same prediction (close to the Π-model of Laine
+and Aila, 2017). The fields are its hyperparameters, ``needs`` says what it wants to be given, and the call is the
+loss.
+"""
+
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -31,10 +32,9 @@ class TwoViews:
         )
 
 
-# %% [markdown]
+# %%
 # It trains like every other method, with any number of particles, checkpoints and reports:
 
-# %%
 recipe = rp.recipes.override(
     rp.recipes.digits_ssl(labels=50), {"steps": 100, "ema": 0.95, "evaluate_every": 20}
 )
@@ -49,7 +49,10 @@ runs = {
 for name, run in runs.items():
     print(f"{name}: {100 * run.evaluate().accuracy:.1f} % of 600 test images")
 
-# %% figure: Test accuracy over training of supervised learning, the method of this page, and the reference prior
+# %%
+
+# Figure: Test accuracy over training of supervised learning, the method of this page,
+# and the reference prior
 import matplotlib.pyplot as plt
 
 figure, ax = plt.subplots(figsize=(6.5, 3), layout="constrained")
@@ -69,7 +72,7 @@ ax.grid(alpha=0.3)
 ax.legend(frameon=False)
 plt.show()
 
-# %% [markdown]
-# In a file `mine.py` with a function `recipe`, it has a command line too: `refprior sweep mine.py:recipe --set
-# method.weight=1,3,10 --out runs/weight`. What a method can ask for, and what a step holds: [Your own
-# method](../own.md#a-method).
+# %%
+# In a file ``mine.py`` with a function ``recipe``, it has a command line too:
+# ``refprior sweep mine.py:recipe --set method.weight=1,3,10 --out runs/weight``. What a method can ask for, and what
+# a step holds: :ref:`Your own method <own:A method>`.

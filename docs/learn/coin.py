@@ -1,20 +1,22 @@
-# %% [markdown]
-# # 1. A coin
-#
-# You may toss a coin of unknown bias once. What should you believe about it beforehand, so that the toss tells you
-# most?
-#
-# ## Prior, toss, posterior
-#
-# The bias $w$ is the probability of heads, somewhere between 0 and 1. A prior $\pi(w)$ says what you believe before
-# the toss, and Bayes' rule turns it into what you believe afterwards:
-#
-# $$p(w \mid z) = \frac{p(z \mid w)\, \pi(w)}{p(z)}, \qquad p(z) = \int p(z \mid w)\, \pi(w)\, dw.$$
-#
-# If the two are nearly the same, the toss was a waste. Let us look at three priors, each a few values of $w$ with
-# weights.
+r"""
+1. A coin
+=========
 
-# %%
+You may toss a coin of unknown bias once. What should you believe about it beforehand, so that the toss tells you
+most?
+
+Prior, toss, posterior
+----------------------
+
+The bias :math:`w` is the probability of heads, somewhere between 0 and 1. A prior :math:`\pi(w)` says what you
+believe before the toss, and Bayes' rule turns it into what you believe afterwards:
+
+.. math:: p(w \mid z) = \frac{p(z \mid w)\, \pi(w)}{p(z)}, \qquad p(z) = \int p(z \mid w)\, \pi(w)\, dw.
+
+If the two are nearly the same, the toss was a waste. Let us look at three priors, each a few values of :math:`w`
+with weights.
+"""
+
 import numpy as np
 
 w = {
@@ -29,10 +31,13 @@ for name, values in w.items():
         f"{name}: mean {prior @ values:.2f} before, {posterior @ values:.2f} after heads"
     )
 
-# %% figure: Three priors of the bias in gray, and in color what each becomes after one toss that shows heads
+# %%
+
+# Figure: Three priors of the bias in gray, and in color what each becomes after one
+# toss that shows heads
 import matplotlib.pyplot as plt
 
-figure, axes = plt.subplots(1, 3, figsize=(8.5, 2.6), layout="constrained")
+figure, axes = plt.subplots(1, 3, figsize=(6.6, 2.8), layout="constrained")
 for ax, (name, values) in zip(axes, w.items(), strict=True):
     prior = np.full(len(values), 1 / len(values))
     posterior = prior * values / (prior * values).sum()
@@ -40,27 +45,29 @@ for ax, (name, values) in zip(axes, w.items(), strict=True):
     ax.vlines(values, 0, posterior, color="#D55E00", lw=2.5, label="after heads")
     ax.set(title=name, xlim=(-0.05, 1.05), xlabel="bias w", ylim=(0, None))
 axes[0].set_ylabel("probability")
-axes[2].legend(frameon=False, fontsize=8, loc="center")
+axes[2].legend(frameon=False, loc="center")
 plt.show()
 
-# %% [markdown]
+# %%
 # Whoever is sure that the coin is nearly fair learns nothing from one toss. Whoever thinks that it shows heads always
 # or never learns everything: one toss decides.
 #
-# ## How much was learned
+# How much was learned
+# --------------------
 #
-# The distance from prior to posterior is measured by the Kullback–Leibler divergence. You do not know $z$ before you
-# toss, so average it over what you expect to see. The result is the *mutual information* between $w$ and $z$. A
-# **reference prior** is the prior for which it is largest (eq:ref_defn, after Bernardo 1979):
+# The distance from prior to posterior is measured by the Kullback–Leibler divergence. You do not know :math:`z`
+# before you toss, so average it over what you expect to see. The result is the *mutual information* between :math:`w`
+# and :math:`z`. A **reference prior** is the prior for which it is largest (eq:ref_defn, after Bernardo 1979):
 #
-# $$\pi^* = \underset{\pi}{\mathrm{argmax}}\; I_\pi(w; z), \qquad
-# I_\pi(w; z) = \int p(z)\, \mathrm{KL}\big(p(w \mid z),\, \pi(w)\big)\, dz = H(w) - H(w \mid z).$$
+# .. math::
 #
-# It can be turned around, which is how one computes it: $I = H(z) - H(z \mid w)$. The first term is large if the
-# prior leaves the toss open, the second is small if each single $w$ is sure of its outcome.
+#    \pi^* = \underset{\pi}{\mathrm{argmax}}\; I_\pi(w; z), \qquad
+#    I_\pi(w; z) = \int p(z)\, \mathrm{KL}\big(p(w \mid z),\, \pi(w)\big)\, dz = H(w) - H(w \mid z).
+#
+# It can be turned around, which is how one computes it: :math:`I = H(z) - H(z \mid w)`. The first term is large if
+# the prior leaves the toss open, the second is small if each single :math:`w` is sure of its outcome.
 
 
-# %%
 def entropy(p):  # in nats; 0 log 0 is 0
     return -np.sum(p * np.log(np.where(p > 0, p, 1)), axis=-1)
 
@@ -74,23 +81,25 @@ for name, values in w.items():
     nats = information(values, np.full(len(values), 1 / len(values)))
     print(f"{name}: {nats:.3f} nats of at most log 2 = 0.693")
 
-# %% [markdown]
-# One toss has two outcomes, so it cannot tell more than $\log 2$, one bit. The two ends reach it. **So the reference
-# prior of one toss is half at 0 and half at 1.** The library agrees, and it looked at all priors, not at three:
-
 # %%
+# One toss has two outcomes, so it cannot tell more than :math:`\log 2`, one bit. The two ends reach it. **So the
+# reference prior of one toss is half at 0 and half at 1.** The library agrees, and it looked at all priors, not at
+# three:
+
 import refprior as rp
 
 print(rp.exact.reference_prior(rp.exact.Coin(1)))
 
-# %% [markdown]
-# ## Is that not absurd?
+# %%
+# Is that not absurd?
+# -------------------
 #
 # Nobody believes that coins show only heads or only tails. But a reference prior is no belief about coins. It answers
 # another question: with *this* experiment, which hypotheses are worth keeping apart? One toss can keep two apart, and
-# these two best. With more tosses, more hypotheses are worth it. [The next lesson](atoms.md) counts them.
+# these two best. With more tosses, more hypotheses are worth it. :doc:`The next lesson <atoms>` counts them.
 #
-# ## Try it
+# Try it
+# ------
 #
 # - Put the two ends at 0.1 and 0.9. How much information is lost?
 # - Give the end at 1 a weight of 0.7. Why is it worse?

@@ -1,38 +1,43 @@
-# %% [markdown]
-# # 6. Few labels
-#
-# A prior of networks that disagree, and fifty labels to choose between them. That is semi-supervised learning.
-#
-# ## Prior, then posterior
-#
-# By the book: find the particles without labels, then weigh each by how well it fits the labels $(x^n, y^n)$, and
-# predict with the mixture (eq:bayes_posterior_predictive_distribution):
-#
-# $$p(y \mid x, x^n, y^n) = \sum_k p(y \mid x, w_k)\; p(w_k \mid x^n, y^n),$$
-#
-# $$p(w_k \mid x^n, y^n) \propto \pi(w_k) \prod_i p(y_i \mid x_i, w_k).$$
-#
-# With a handful of particles none will fit by chance. So both steps become one objective (eq:ref_mi_ce): stay in the
-# prior, and fit the labels.
-#
-# $$\max_\pi\; \gamma\, \big[\alpha\, H(y^u \mid x^u) - \mathbb{E}_w H(y^u \mid x^u, w)\big]
-# + \mathbb{E}_w \log p(y^n \mid x^n, w).$$
-#
-# The second part is the usual cross-entropy, on labeled images. The first needs only the unlabeled ones, $x^u$. α
-# says how much disagreement is wanted: 1 is the definition, and 0.1 works better with networks.
-#
-# ## Two views
-#
-# An image and its distorted copy have the same label. Let $p_1$ be the prediction for a weak view (moved a little),
-# $p_2$ for a strong one (turned, noisy, partly covered), and $p_G = \tau p_1 + (1 - \tau) p_2$. Instead of the
-# entropy of $p_G$ take the upper bound that Jensen's inequality gives (eq:tau):
-#
-# $$-\sum_y p_G(y) \big[\tau \log p_1(y) + (1 - \tau) \log p_2(y)\big] \;\ge\; H(p_G).$$
-#
-# Its cross terms, $-p_1 \log p_2$, ask the two views to agree. That is how FixMatch learns from unlabeled images
-# too; here it comes out of an entropy. Let us see that it is a bound:
+r"""
+6. Few labels
+=============
 
-# %%
+A prior of networks that disagree, and fifty labels to choose between them. That is semi-supervised learning.
+
+Prior, then posterior
+---------------------
+
+By the book: find the particles without labels, then weigh each by how well it fits the labels :math:`(x^n, y^n)`,
+and predict with the mixture (eq:bayes_posterior_predictive_distribution):
+
+.. math:: p(y \mid x, x^n, y^n) = \sum_k p(y \mid x, w_k)\; p(w_k \mid x^n, y^n),
+
+.. math:: p(w_k \mid x^n, y^n) \propto \pi(w_k) \prod_i p(y_i \mid x_i, w_k).
+
+With a handful of particles none will fit by chance. So both steps become one objective (eq:ref_mi_ce): stay in the
+prior, and fit the labels.
+
+.. math::
+
+   \max_\pi\; \gamma\, \big[\alpha\, H(y^u \mid x^u) - \mathbb{E}_w H(y^u \mid x^u, w)\big]
+   + \mathbb{E}_w \log p(y^n \mid x^n, w).
+
+The second part is the usual cross-entropy, on labeled images. The first needs only the unlabeled ones, :math:`x^u`.
+α says how much disagreement is wanted: 1 is the definition, and 0.1 works better with networks.
+
+Two views
+---------
+
+An image and its distorted copy have the same label. Let :math:`p_1` be the prediction for a weak view (moved a
+little), :math:`p_2` for a strong one (turned, noisy, partly covered), and :math:`p_G = \tau p_1 + (1 - \tau) p_2`.
+Instead of the entropy of :math:`p_G` take the upper bound that Jensen's inequality gives (eq:tau):
+
+.. math:: -\sum_y p_G(y) \big[\tau \log p_1(y) + (1 - \tau) \log p_2(y)\big] \;\ge\; H(p_G).
+
+Its cross terms, :math:`-p_1 \log p_2`, ask the two views to agree. That is how FixMatch learns from unlabeled
+images too; here it comes out of an entropy. Let us see that it is a bound:
+"""
+
 import torch
 
 p1, p2, tau = torch.tensor([0.9, 0.1]), torch.tensor([0.6, 0.4]), 1 / 3
@@ -41,12 +46,12 @@ entropy = -(mixed * mixed.log()).sum()
 bound = -(mixed * (tau * p1.log() + (1 - tau) * p2.log())).sum()
 print(f"entropy {entropy:.4f} ≤ bound {bound:.4f}")
 
-# %% [markdown]
-# ## Train it
+# %%
+# Train it
+# --------
 #
 # All of this is one method, with the paper's settings as defaults:
 
-# %%
 import refprior as rp
 
 recipe = rp.recipes.override(
@@ -61,10 +66,13 @@ print(
     "particles", [round(100 * accuracy, 1) for accuracy in scores.particle_accuracies]
 )
 
-# %% figure: Over training: test accuracy of particles and ensemble, and the two entropies of the objective
+# %%
+
+# Figure: Over training: test accuracy of particles and ensemble, and the two entropies
+# of the objective
 import matplotlib.pyplot as plt
 
-figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.2), layout="constrained")
+figure, (left, right) = plt.subplots(1, 2, figsize=(6.6, 3.2), layout="constrained")
 records = [record for record in run.history if record.evaluation]
 steps, test = [r.step for r in records], [r.evaluation.test.ema for r in records]
 for k in range(4):
@@ -97,17 +105,17 @@ for ax in (left, right):
     ax.legend(frameon=False)
 plt.show()
 
-# %% [markdown]
+# %%
 # This is the paper's figure of the training, on small digits. The ensemble is better than its particles, because they
-# err in different places. Both entropies fall as the particles become sure. Were they exact, their difference would be
-# the information that is left, what the particles disagree about. Here the dashed line is the upper bound of eq:tau, so
-# it may lie above the other one.
+# err in different places. Both entropies fall as the particles become sure. Were they exact, their difference would
+# be the information that is left, what the particles disagree about. Here the dashed line is the upper bound of
+# eq:tau, so it may lie above the other one.
 #
-# ## Do the particles differ?
+# Do the particles differ?
+# ------------------------
 #
 # With α = 0 nothing asks them to. Uncertainty *between* particles is the information that is left:
 
-# %%
 images = run.task.test.inputs
 unsure = run.uncertainty(images)
 truth = [run.task.classes[i] for i in run.task.test.labels]
@@ -117,8 +125,8 @@ for name, rows in {"right": ~wrong, "wrong": wrong}.items():
         f"where it is {name}: {unsure.between[rows].mean():.3f} nats between particles"
     )
 
-# %% [markdown]
+# %%
 # They agree where the ensemble is right and disagree where it is wrong. That is worth as much as a point of accuracy:
-# it says [when to abstain](../gallery/abstain.md) and [what to ask](../gallery/asking.md).
+# it says :doc:`when to abstain </auto_gallery/abstain>` and :doc:`what to ask </auto_gallery/asking>`.
 #
-# How good it is, where it is not the best, and on which data: [Results](../results.md).
+# How good it is, where it is not the best, and on which data: :doc:`Results </results>`.

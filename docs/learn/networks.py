@@ -1,19 +1,21 @@
-# %% [markdown]
-# # 5. Networks as atoms
-#
-# A network has millions of weights, and no grid covers them. But the best prior consists of atoms. So let each atom
-# be a network, and move them by gradient descent.
-#
-# ## Particles
-#
-# Fix a number $K$ and look for the best prior of the form (rem:ba_particles)
-#
-# $$\pi(w) = \frac{1}{K} \sum_{k=1}^{K} \delta(w - w_k).$$
-#
-# Each $w_k$ is a *particle*. The information is a smooth function of all of them, and back-propagation gives its
-# gradient. First, the coin: with a sigmoid for its bias, a particle is one number.
+r"""
+5. Networks as atoms
+====================
 
-# %%
+A network has millions of weights, and no grid covers them. But the best prior consists of atoms. So let each atom
+be a network, and move them by gradient descent.
+
+Particles
+---------
+
+Fix a number :math:`K` and look for the best prior of the form (rem:ba_particles)
+
+.. math:: \pi(w) = \frac{1}{K} \sum_{k=1}^{K} \delta(w - w_k).
+
+Each :math:`w_k` is a *particle*. The information is a smooth function of all of them, and back-propagation gives
+its gradient. First, the coin: with a sigmoid for its bias, a particle is one number.
+"""
+
 import torch
 
 import refprior as rp
@@ -47,7 +49,10 @@ print(
     f"particles: {information.item():.4f} nats; no prior has more than {exact.information:.4f}"
 )
 
-# %% figure: Twenty particles of the coin as ticks, gathered at the five exact atoms, whose weights are bars
+# %%
+
+# Figure: Twenty particles of the coin as ticks, gathered at the five exact atoms, whose
+# weights are bars
 import matplotlib.pyplot as plt
 
 figure, ax = plt.subplots(figsize=(6.5, 2.4), layout="constrained")
@@ -65,24 +70,26 @@ ax.set(xlabel="bias w", ylabel="weight")
 ax.legend(frameon=False, loc="upper center")
 plt.show()
 
-# %% [markdown]
+# %%
 # Particles find the atoms, from below: equal weights of 1/20 cannot match the exact ones, and no more.
 #
-# ## What a network says about images
+# What a network says about images
+# --------------------------------
 #
-# For networks, $z$ are the labels $y^n$ of $n$ images $x^n$. The information between weights and labels has two terms
-# (eq:ref_ssl):
+# For networks, :math:`z` are the labels :math:`y^n` of :math:`n` images :math:`x^n`. The information between weights
+# and labels has two terms (eq:ref_ssl):
 #
-# $$I_\pi(w; y^n) = \underbrace{H\big(p_\pi(y^n \mid x^n)\big)}_{\text{together: undecided}}
-# \;-\; \underbrace{\mathbb{E}_{w \sim \pi}\, H\big(p(y^n \mid x^n, w)\big)}_{\text{each: sure}},$$
+# .. math::
 #
-# where $p_\pi = \frac{1}{K} \sum_k p(y^n \mid x^n, w_k)$ is what the particles predict together.
+#    I_\pi(w; y^n) = \underbrace{H\big(p_\pi(y^n \mid x^n)\big)}_{\text{together: undecided}}
+#    \;-\; \underbrace{\mathbb{E}_{w \sim \pi}\, H\big(p(y^n \mid x^n, w)\big)}_{\text{each: sure}},
+#
+# where :math:`p_\pi = \frac{1}{K} \sum_k p(y^n \mid x^n, w_k)` is what the particles predict together.
 #
 # It needs no labels, only images. Each particle is to be sure of its labels, and all together are to disagree. How
-# many images form a tuple is the *order* $n$. Small orders, two or three, are enough: they keep the number of
+# many images form a tuple is the *order* :math:`n`. Small orders, two or three, are enough: they keep the number of
 # different explanations small.
 
-# %%
 sure_and_alike = torch.tensor([[0.99, 0.01], [0.99, 0.01]]).log()[
     :, None, None
 ]  # (K, tuples, order, classes)
@@ -98,14 +105,14 @@ for name, log_p in {
     ).item()
     print(f"{name}: {abs(found):.3f} nats")
 
-# %% [markdown]
-# ## Watch them spread
+# %%
+# Watch them spread
+# -----------------
 #
-# 200 small networks, the digits 3 and 5, no labels. A network is drawn as a point by its predictions, $f(w) =
-# \sqrt{p} / \sqrt{2n}$, in which distances are those of Hellinger (rem:visua_prior), and projected by principal
+# 200 small networks, the digits 3 and 5, no labels. A network is drawn as a point by its predictions, :math:`f(w) =
+# \sqrt{p} / \sqrt{2n}`, in which distances are those of Hellinger (rem:visua_prior), and projected by principal
 # components.
 
-# %%
 digits = rp.data.FewLabels("digits", labels=2, classes=(3, 5))()
 pool = digits.unlabeled.float().flatten(1)
 x = (pool - pool.mean(0)) / pool.std()
@@ -131,10 +138,13 @@ print(
     "nats of at most 2 log 2 = 1.386",
 )
 
-# %% figure: Two hundred networks as points of the space of predictions at steps 0, 15 and 150: one dot, then a spreading cloud, then a shell
+# %%
+
+# Figure: Two hundred networks as points of the space of predictions at steps 0, 15 and
+# 150: one dot, then a spreading cloud, then a shell
 components = rp.geometry.principal_components(moments[150][0])
 figure, axes = plt.subplots(
-    1, 3, figsize=(9, 3), sharex=True, sharey=True, layout="constrained"
+    1, 3, figsize=(6.6, 3), sharex=True, sharey=True, layout="constrained"
 )
 for ax, (step, (points, value)), color in zip(
     axes, moments.items(), ("#0072B2", "#E69F00", "#009E73"), strict=True
@@ -144,9 +154,9 @@ for ax, (step, (points, value)), color in zip(
 axes[0].set_ylabel("second component")
 plt.show()
 
-# %% [markdown]
+# %%
 # They begin as one dot, all networks unsure in the same way, and end far apart, each sure of its own labeling. The
-# paper shows this for 3000 networks on MNIST; [Seeing a prior](../geometry.md) repeats it in that size.
+# paper shows this for 3000 networks on MNIST; :doc:`Seeing a prior </geometry>` repeats it in that size.
 #
 # None of these networks is right, and that is as it should be: no label was seen. They are the hypotheses that the
-# images leave open. [The next lesson](labels.md) brings labels.
+# images leave open. :doc:`The next lesson <labels>` brings labels.

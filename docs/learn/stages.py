@@ -1,24 +1,27 @@
-# %% [markdown]
-# # 4. Two stages
-#
-# First $m$ tosses, later $n$ more. Which prior makes the most of the *second* stage?
-#
-# This is pretraining in a nutshell: data arrive before the data that you care for.
-#
-# ## The first stage is known
-#
-# Suppose that you saw the first tosses, $z^m$. After them your belief is $p(w \mid z^m) \propto p(z^m \mid w)\,
-# \pi(w)$, and *that* is the prior of the second stage. It should be the reference prior of $n$ tosses, $\pi_n^*$. So
-# choose $\pi$ such that it will be (eq:ref_pinm):
-#
-# $$\pi_{n \mid m}^*(w) \propto \pi_n^*(w)\; p(z^m \mid w)^{-1}.$$
-#
-# It takes weight away from what explains the old data well, so that the new data have the say. To forget everything
-# is one extreme. β softens it (eq:ref_pinm_beta): β = 1 forgets the first stage, β = 0 keeps it.
-#
-# $$\pi_{n \mid m}^{\beta}(w) \propto \pi_n^*(w)\; p(z^m \mid w)^{-\beta}.$$
+r"""
+4. Two stages
+=============
 
-# %%
+First :math:`m` tosses, later :math:`n` more. Which prior makes the most of the *second* stage?
+
+This is pretraining in a nutshell: data arrive before the data that you care for.
+
+The first stage is known
+------------------------
+
+Suppose that you saw the first tosses, :math:`z^m`. After them your belief is
+:math:`p(w \mid z^m) \propto p(z^m \mid w)\,
+\pi(w)`, and *that* is the prior of the second stage. It should be the reference prior of :math:`n` tosses,
+:math:`\pi_n^*`. So choose :math:`\pi` such that it will be (eq:ref_pinm):
+
+.. math:: \pi_{n \mid m}^*(w) \propto \pi_n^*(w)\; p(z^m \mid w)^{-1}.
+
+It takes weight away from what explains the old data well, so that the new data have the say. To forget everything
+is one extreme. β softens it (eq:ref_pinm_beta): β = 1 forgets the first stage, β = 0 keeps it.
+
+.. math:: \pi_{n \mid m}^{\beta}(w) \propto \pi_n^*(w)\; p(z^m \mid w)^{-\beta}.
+"""
+
 import refprior as rp
 
 prior = rp.exact.reference_prior(rp.exact.Coin(10))
@@ -30,30 +33,34 @@ for beta in (0.0, 0.5, 1.0):
 print(found)
 print(rp.exact.known_first_stage(prior, 2, first=first, inward=1e-6))
 
-# %% [markdown]
+# %%
 # At β = 1 the posterior of the first stage is that of somebody who never saw it, on the atoms that remain possible.
 # Coins that show only heads or only tails are ruled out, and with them half of the information. The last line moves
 # these two atoms inward by a millionth: they stay possible, and almost nothing is lost.
 #
-# ## The first stage is not known yet
+# The first stage is not known yet
+# --------------------------------
 #
 # If you must choose before anything is tossed, average over both stages (eq:ref_pinm_avg, with β as in eq:pib):
 #
-# $$\pi^* = \underset{\pi}{\mathrm{argmax}}\; I_\pi(w; z^{m+n}) - \beta\, I_\pi(w; z^m).$$
+# .. math:: \pi^* = \underset{\pi}{\mathrm{argmax}}\; I_\pi(w; z^{m+n}) - \beta\, I_\pi(w; z^m).
 #
-# The first stage may leave several explanations open, and the second picks one: $H(w \mid z^m)$ is to be large, $H(w
-# \mid z^{m+n})$ small.
+# The first stage may leave several explanations open, and the second picks one: :math:`H(w \mid z^m)` is to be large,
+# :math:`H(w
+# \mid z^{m+n})` small.
 
-# %%
 for m, n in ((0, 1), (1, 1), (1, 10), (10, 1), (30, 1)):
     found = rp.exact.two_stage_prior(rp.exact.Coin, m=m, n=n)
     print(f"m = {m}, n = {n}: {len(found.atoms)} atoms, {found.information:.4f} nats")
 
-# %% figure: Two-stage priors of the coin: above one first toss and 1, 10, 40 later ones, below 10 and 30 first tosses and one later
+# %%
+
+# Figure: Two-stage priors of the coin: above one first toss and 1, 10, 40 later ones,
+# below 10 and 30 first tosses and one later
 import matplotlib.pyplot as plt
 
 pairs = [(1, 1), (1, 10), (1, 40), (0, 1), (10, 1), (30, 1)]
-figure, axes = plt.subplots(2, 3, figsize=(9, 4.6), sharex=True, layout="constrained")
+figure, axes = plt.subplots(2, 3, figsize=(6.6, 4.6), sharex=True, layout="constrained")
 for ax, (m, n) in zip(axes.flat, pairs, strict=True):
     two = rp.exact.two_stage_prior(rp.exact.Coin, m=m, n=n)
     one = rp.exact.reference_prior(rp.exact.Coin(n))
@@ -69,14 +76,13 @@ for ax in axes[:, 0]:
     ax.set_ylabel("weight")
 plt.show()
 
-# %% [markdown]
+# %%
 # These are the paper's two figures of the two-stage coin. With one toss to come and many before, weight moves from
 # the ends to the inside: whether a coin shows only heads, the first stage will have told. What is left for the last
 # toss are coins that the first stage could not settle. It is not much, 0.04 nats after ten tosses.
 #
-# Is the two-stage prior the same as that of all $m + n$ tosses? No, and that is the point:
+# Is the two-stage prior the same as that of all :math:`m + n` tosses? No, and that is the point:
 
-# %%
 two, one = (
     rp.exact.two_stage_prior(rp.exact.Coin, m=10, n=1),
     rp.exact.reference_prior(rp.exact.Coin(11)),
@@ -84,9 +90,10 @@ two, one = (
 print("two stages:", two.atoms.round(3).tolist())
 print("one stage of 11:", one.atoms.round(3).tolist())
 
-# %% [markdown]
-# ## What to remember
+# %%
+# What to remember
+# ----------------
 #
 # - Old data are worth keeping (small β) if the new task is like the old one, and worth forgetting (large β) if not.
 # - A prior for transfer is found by the same maximization, of a difference of two informations.
-# - With networks, this becomes [the last lesson](transfer.md).
+# - With networks, this becomes :doc:`the last lesson <transfer>`.

@@ -1,36 +1,44 @@
-# %% [markdown]
-# # 7. Transfer
-#
-# One task has many labels, another has few. What should be taken along, and what left behind?
-#
-# ## Two stages, with networks
-#
-# Call the first task the source, with images and labels $(x^m_s, y^m_s)$, and the second the target, $(x^n_t,
-# y^n_t)$. As with [two stages of coin tosses](stages.md), the prior should make the step from the first posterior to
-# the second as large as possible. Written as informations (eq:ref_transfer_mi):
-#
-# $$\pi^* = \underset{\pi}{\mathrm{argmax}}\; I_\pi(w; y_t^n, y_s^m) - \beta\, I_\pi(w; y_s^m).$$
-#
-# There are two cases. If the source has no labels, average over its predictions as well (eq:ref_pi_transfer_1). If
-# its labels are known, as is usual, they are fixed, and only the target's are averaged (eq:ref_pi_transfer_2). In
-# practice the source's labels enter as a likelihood with weight $1 - \beta$ (eq:transfer_expt_obj):
-#
-# $$\max_\pi\; \gamma\, I_\pi(w; y_t^u) + \mathbb{E}_w \log p(y_t^n \mid x_t^n, w)
-# + (1 - \beta)\, \mathbb{E}_w \log p(y_s^m \mid x_s^m, w).$$
-#
-# | equation | method |
-# |---|---|
-# | case 1, an unlabeled source | `rp.methods.UnlabeledSource` |
-# | case 2, a labeled source | `rp.methods.LabeledSource` |
-# | few target labels | `rp.Transfer` |
-# | no target label | `rp.UnsupervisedTransfer` |
-#
-# ## At β = 1 the source is gone
-#
-# A good test of an objective is a value at which it must become another one. At β = 1 the source has no weight, and
-# transfer is the semi-supervised reference prior, in value and gradient:
+r"""
+7. Transfer
+===========
 
-# %%
+One task has many labels, another has few. What should be taken along, and what left behind?
+
+Two stages, with networks
+-------------------------
+
+Call the first task the source, with images and labels :math:`(x^m_s, y^m_s)`, and the second the target,
+:math:`(x^n_t,
+y^n_t)`. As with :doc:`two stages of coin tosses <stages>`, the prior should make the step from the first posterior
+to the second as large as possible. Written as informations (eq:ref_transfer_mi):
+
+.. math:: \pi^* = \underset{\pi}{\mathrm{argmax}}\; I_\pi(w; y_t^n, y_s^m) - \beta\, I_\pi(w; y_s^m).
+
+There are two cases. If the source has no labels, average over its predictions as well (eq:ref_pi_transfer_1). If
+its labels are known, as is usual, they are fixed, and only the target's are averaged (eq:ref_pi_transfer_2). In
+practice the source's labels enter as a likelihood with weight :math:`1 - \beta` (eq:transfer_expt_obj):
+
+.. math::
+
+   \max_\pi\; \gamma\, I_\pi(w; y_t^u) + \mathbb{E}_w \log p(y_t^n \mid x_t^n, w)
+   + (1 - \beta)\, \mathbb{E}_w \log p(y_s^m \mid x_s^m, w).
+
+.. csv-table::
+   :delim: |
+   :header: equation | method
+
+   case 1, an unlabeled source | ``rp.methods.UnlabeledSource``
+   case 2, a labeled source | ``rp.methods.LabeledSource``
+   few target labels | ``rp.Transfer``
+   no target label | ``rp.UnsupervisedTransfer``
+
+At β = 1 the source is gone
+---------------------------
+
+A good test of an objective is a value at which it must become another one. At β = 1 the source has no weight, and
+transfer is the semi-supervised reference prior, in value and gradient:
+"""
+
 import torch
 
 import refprior as rp
@@ -47,13 +55,13 @@ for beta in (0.0, 0.5, 1.0):
     ).total
     print(f"β = {beta:g}: transfer {both:.4f}, semi-supervised {alone:.4f}")
 
-# %% [markdown]
-# ## See what β does
+# %%
+# See what β does
+# ---------------
 #
 # Points of the plane, two classes, and particles that are straight lines. The source's true boundary is vertical. The
 # target's is turned by 50 degrees, and only four of its points have labels.
 
-# %%
 import math
 
 GRID = torch.cartesian_prod(*[torch.linspace(-6, 6, 60)] * 2)
@@ -95,11 +103,14 @@ for beta in (0.0, 0.9, 1.0):
     right = 100 * (guess.argmax(-1) == hidden).float().mean()
     print(f"β = {beta:g}: the ensemble is right for {right:.0f} % of the target")
 
-# %% figure: Decision lines of twenty particles over the points of source and target, for β = 0, 0.9 and 1
+# %%
+
+# Figure: Decision lines of twenty particles over the points of source and target, for β
+# = 0, 0.9 and 1
 import matplotlib.pyplot as plt
 
 figure, axes = plt.subplots(
-    1, 3, figsize=(9, 3.2), sharex=True, sharey=True, layout="constrained"
+    1, 3, figsize=(6.6, 3.2), sharex=True, sharey=True, layout="constrained"
 )
 side = torch.linspace(-6, 6, 60)
 for ax, (beta, log_p) in zip(axes, lines.items(), strict=True):
@@ -123,25 +134,31 @@ for ax, (beta, log_p) in zip(axes, lines.items(), strict=True):
 axes[0].legend(fontsize=7, loc="lower left")
 plt.show()
 
-# %% [markdown]
-# At β = 0 every line serves the source as well, and the target suffers. At β = 1 the lines know nothing of the source;
-# the four labels and the gap between the bands decide, and some lines go astray. In between, a little of the source
-# steadies them, even of one that is turned by 50 degrees. How much to keep depends on how alike the tasks are.
+# %%
+# At β = 0 every line serves the source as well, and the target suffers. At β = 1 the lines know nothing of the
+# source; the four labels and the gap between the bands decide, and some lines go astray. In between, a little of the
+# source steadies them, even of one that is turned by 50 degrees. How much to keep depends on how alike the tasks are.
 #
-# ## Which source for which target
+# Which source for which target
+# -----------------------------
 #
-# The paper trains every pair of five superclasses of CIFAR-100. So does `refprior transfer-matrix`, in a small size:
+# The paper trains every pair of five superclasses of CIFAR-100. So does ``refprior transfer-matrix``, in a small
+# size:
 #
-# ![Accuracy of every target from every source, transfer and fine-tuning](../figures/transfer_matrix.png)
+# |Accuracy of every target from every source, transfer and fine-tuning|
 #
-# ## No target label
+# No target label
+# ---------------
 #
 # Leave out the target's likelihood too, and the particles still find its classes, up to their names: each particle
 # splits the target in its own way, and what all splits have in common are the classes. A few questions name them. The
-# gallery [does it](../gallery/clusters.md).
+# gallery :doc:`does it </auto_gallery/clusters>`.
 #
-# ## That was the course
+# That was the course
+# -------------------
 #
 # You know what a reference prior is, why it has atoms, how networks become atoms, and what labels and other tasks do
-# to them. Next: [Gallery](../gallery/index.md) for things to copy, [Equations](../equations.md) for the way from each
-# equation to its function, [Differences](../differences.md) for where the paper and its code disagree.
+# to them. Next: :doc:`Gallery </auto_gallery/index>` for things to copy, :doc:`Equations </equations>` for the way
+# from each equation to its function, :doc:`Differences </differences>` for where the paper and its code disagree.
+#
+# .. |Accuracy of every target from every source, transfer and fine-tuning| image:: ../figures/transfer_matrix.png

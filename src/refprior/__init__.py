@@ -47,7 +47,7 @@ import lazy_loader as _lazy_loader
 
 from refprior import _checks
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _load, __dir__, _names = _lazy_loader.attach_stub(__name__, __file__)
 

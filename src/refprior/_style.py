@@ -43,7 +43,7 @@ RC: dict[Any, Any] = {
     "axes.spines.top": False,
     "axes.titlecolor": INK,
     "axes.titlesize": "medium",
-    "font.size": 9.0,
+    "font.size": 10.0,
     "grid.color": LINE,
     "grid.linewidth": 0.6,
     "legend.fontsize": "small",

@@ -115,7 +115,7 @@ def fisher_information(network: nn.Module, inputs: Tensor) -> Tensor:
 def hellinger(log_p: Tensor, log_q: Tensor) -> Tensor:
     """Compute the mean squared Hellinger distance of predictions.
 
-    (1/n) Σ_i d_H²(p(·|x_i), q(·|x_i)) with d_H² = 1 - Σ_y √(p q), s:app:visualizing.
+    ``(1/n) Σ_i d_H²(p(·|x_i), q(·|x_i))`` with d_H² = 1 - Σ_y √(p q), s:app:visualizing.
 
     Parameters
     ----------

@@ -548,7 +548,7 @@ def classify(run: Run, named: Consensus | Ensemble, inputs: Tensor) -> Tensor:
     named : Consensus or Ensemble
         Its `classifier`.
     inputs : Tensor
-        Inputs, (n, *shape).
+        Inputs, (n, ...).
 
     Returns
     -------

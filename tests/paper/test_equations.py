@@ -67,6 +67,8 @@ def test_every_label_of_the_paper_is_in_the_table_and_no_other_but_remarks() -> 
     found = {label for label, *_ in LINES}
     assert found >= LABELS
     assert all(label.startswith("rem:") for label in found - LABELS)
+    numbered = re.findall(r"\| (?:Section|Appendix) [^|]+ \| ([^|]+) \|$", TABLE.read_text(), re.MULTILINE)
+    assert sorted(numbered) == sorted(found)
 
 
 def test_every_row_says_what_and_names_one_thing_once() -> None:

@@ -42,7 +42,7 @@ class DataSet:
         The training part, with inputs of every class.
     test : Examples, optional
         The test part, with inputs of every class.
-    unlabeled : Tensor, (n, *shape), optional
+    unlabeled : Tensor, (n, ...), optional
         Further inputs without labels.
     groups : mapping of str to tuple of int
         Named sets of classes, such as the superclasses of CIFAR-100.

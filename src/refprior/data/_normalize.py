@@ -34,7 +34,7 @@ class Normalizer:
 
     Parameters
     ----------
-    mean : Tensor, (channels, 1, 1), (*shape) or (D,)
+    mean : Tensor, (channels, 1, 1), (...) or (D,)
         What is subtracted: the mean of each channel, the mean input, or the mean features of patches.
     std : Tensor, (channels, 1, 1), optional
         What is divided by.
@@ -281,7 +281,7 @@ class PrincipalComponents:
 
         Parameters
         ----------
-        parts : sequence of Tensor, (n, *shape)
+        parts : sequence of Tensor, (n, ...)
             The inputs of all parts to train with.
 
         Returns
@@ -314,7 +314,7 @@ class Identity:
 
         Parameters
         ----------
-        parts : sequence of Tensor, (n, *shape)
+        parts : sequence of Tensor, (n, ...)
             The inputs of all parts to train with.
 
         Returns

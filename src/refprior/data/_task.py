@@ -124,7 +124,7 @@ class Examples:
 
     Parameters
     ----------
-    inputs : Tensor, (n, *shape)
+    inputs : Tensor, (n, ...)
         uint8, int64 or floating point.
     labels : Tensor, (n,)
         The class of each input, int64.
@@ -216,7 +216,7 @@ class Task:
         Names of the classes.
     labeled : Examples
         The labeled inputs: at least one of each class, or none at all.
-    unlabeled : Tensor, (n, *shape)
+    unlabeled : Tensor, (n, ...)
         The unlabeled inputs.
     test, validation : Examples, optional
         Held-out parts to evaluate on; to choose settings, use the validation part.
@@ -438,7 +438,7 @@ def duplicates(first: Tensor, second: Tensor) -> list[tuple[int, int]]:
 
     Parameters
     ----------
-    first, second : Tensor, (n, *shape) and (m, *shape)
+    first, second : Tensor, (n, ...) and (m, ...)
         Inputs to compare, number by number.
 
     Returns

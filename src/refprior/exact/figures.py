@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Iterator
 from itertools import combinations
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -58,21 +59,21 @@ def two_stage_figure() -> Figure:
 
 @styled
 def _row(panels: list[tuple[str, Solution]]) -> Figure:
-    columns = min(3, len(panels))
+    columns = min(2, len(panels))
     rows = math.ceil(len(panels) / columns)
-    figure = _figure(3.6 * columns, 2.7 * rows)
+    figure = _figure(3.4 * columns, 2.8 * rows)
     axes = figure.subplots(rows, columns)
     for ax in axes.flat[len(panels) :]:
         ax.set_visible(False)
     for (title, solution), ax in zip(panels, axes.flat, strict=False):
-        plot_solution(solution, ax).set_title(f"{solution.evidence}: {title}", fontsize=10, loc="left")
+        plot_solution(solution, ax).set_title(f"{solution.evidence}: {title}", loc="left")
     return figure
 
 
 @styled
 def convergence_figure() -> Figure:
     """Draw how the coin's prior approaches the Jeffreys prior: distribution functions and information."""
-    figure, left, right = _two_panels(9.0, 3.2)
+    figure, left, right = _two_panels(6.8, 3.2)
     for n, color, dash in zip(MANY_TOSSES, (SERIES[3], SERIES[2], ATOM), (":", "--", "-"), strict=True):
         prior = reference_prior(Coin(n))
         places, mass = [0.0, *prior.atoms, 1.0], [0.0, *np.cumsum(prior.weights), 1.0]
@@ -95,7 +96,7 @@ def convergence_figure() -> Figure:
 @styled
 def manifold_figure() -> Figure:
     """Draw atoms of three parameters in prediction space: they start at corners and on edges."""
-    figure, left, right = _two_panels(9.0, 3.6)
+    figure, left, right = _two_panels(6.8, 3.6)
     _decays_panel(left)
     _categories_panel(right)
     return figure
@@ -138,7 +139,7 @@ def _circles(ax: Axes, places: Array, weights: Array) -> None:
 @styled
 def scan_figure() -> Figure:
     """Draw atoms against the amplitude, for Gaussian noise and for Poisson counts."""
-    figure, left, right = _two_panels(10.0, 3.8)
+    figure, left, right = _two_panels(6.8, 3.8)
     scan_priors(Gaussian, [float(a) for a in np.linspace(0.5, 12, 80)], setting="amplitude, Gaussian noise").plot(left)
     scan_priors(Poisson, [float(a) for a in np.linspace(1, 40, 80)], setting="amplitude, Poisson counts").plot(right)
     return figure
@@ -153,7 +154,7 @@ def priors_figure() -> Figure:
 @styled
 def posterior_figure() -> Figure:
     """Draw the posterior after 37 heads of 100, and the capacity of n tosses."""
-    figure, left, right = _two_panels(9.0, 3.2)
+    figure, left, right = _two_panels(6.8, 3.2)
     reference_prior(Coin(100)).posterior(37).plot(left).set_title("100 tosses, 37 heads", fontsize=9, loc="left")
     capacity_curve(Coin).plot(right)
     return figure
@@ -167,7 +168,7 @@ def decay(t: float) -> Channel:
 @styled
 def design_figure() -> Figure:
     """Draw two design searches: the time of one observation of a decay, and a number of tosses within a budget."""
-    figure, left, right = _two_panels(9.0, 3.2)
+    figure, left, right = _two_panels(6.8, 3.2)
     best_design(decay, (0.05, 4.0), points=12).plot(left).set_xlabel("time of the observation")
     best_design(Coin, (1, 120), cost=lambda n: 20.0 + n, budget=80.0, points=12).plot(right)
     return figure
@@ -188,7 +189,7 @@ def two_binomials(n: int) -> Channel:
 @styled
 def nuisance_figure() -> Figure:
     """Draw the ratio of two binomials: with the second bias as a nuisance, and both jointly."""
-    figure, left, right = _two_panels(9.0, 3.2)
+    figure, left, right = _two_panels(6.8, 3.2)
     channel = two_binomials(20)
     LOG.info("the ratio of two binomials")
     ordered = reference_prior(channel, interest=0, tolerance=1e-6)
@@ -199,7 +200,7 @@ def nuisance_figure() -> Figure:
     ):
         ax.scatter(prior.atoms[:, 0], prior.atoms[:, 1], s=900 * prior.weights, color=color, clip_on=False, zorder=3)
         ax.set(xlabel="ratio $w_1$", ylabel="second bias $w_2$")
-        ax.set_title(f"{prior.evidence}: {title}", fontsize=9, loc="left")
+        ax.set_title(fill(f"{prior.evidence}: {title}", 44), fontsize=9, loc="left")
     return figure
 
 
@@ -231,11 +232,11 @@ def ready_made() -> dict[str, Channel]:
 def models_figure() -> Figure:
     """Draw the prior of every ready-made model."""
     examples = ready_made()
-    figure = _figure(13.0, 11.0)
-    panels = figure.subplots(4, 4).ravel()
+    figure = _figure(6.8, 19.0)
+    panels = figure.subplots(7, 2).ravel()
     for panel, (name, channel) in zip(panels, examples.items(), strict=False):
         plot_solution(reference_prior(channel, tolerance=1e-6), panel)
-        panel.set_title(f"{name}\n{panel.get_title(loc='left')}", fontsize=7, loc="left", pad=14)
+        panel.set_title(f"{name}\n{panel.get_title(loc='left')}", fontsize=8, loc="left", pad=14)
     for panel in panels[len(examples) :]:
         panel.set_axis_off()
     return figure
@@ -260,5 +261,5 @@ def save_figures(folder: Path) -> Iterator[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     for name, draw in FIGURES.items():
         path = folder / name
-        write_figure(path, draw(), dpi=110)
+        write_figure(path, draw(), dpi=160)
         yield path

@@ -10,6 +10,7 @@ import math
 import warnings
 from html import escape
 from itertools import cycle
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -118,7 +119,7 @@ def _plot_line(solution: Solution, ax: Axes) -> Axes:
     right.spines["right"].set_visible(True)
     right.grid(visible=False)
     right.set_ylim(0, 1.3 * solution.information)
-    right.legend(loc="upper center", ncols=2, fontsize=7, borderaxespad=0.1, frameon=False)
+    right.legend(loc="upper center", ncols=2, fontsize=8, borderaxespad=0.1, frameon=False)
     ax.vlines(solution.atoms, 0, solution.weights, color=ATOM, linewidth=1.6)
     ax.plot(solution.atoms, solution.weights, "o", color=ATOM, markersize=3.5)
     ax.set_ylim(0, 1.2 * float(solution.weights.max()))  # room for the legend of the gain
@@ -179,7 +180,7 @@ def plot_comparison(comparison: PriorComparison) -> Figure:
 
     if not len(comparison[0].parameters):
         raise ValueError("the figure is for one parameter whose outcomes can be listed; print the comparison instead")
-    figure = Figure(figsize=(9.0, 3.2), layout="constrained")
+    figure = Figure(figsize=(6.8, 3.4), layout="constrained")
     left, right = figure.subplots(1, 2)
     for prior, color, dash in zip(comparison, cycle(SERIES), cycle(DASHES), strict=False):
         left.plot(prior.parameters, prior.regret, dash, color=color, linewidth=1.2, label=prior.name)
@@ -236,7 +237,7 @@ def plot_scan(scan: PriorScan, ax: Axes | None = None) -> Axes:
         area = 60 * prior.weights**0.7
         ax.scatter(np.full(len(prior.weights), value), prior.atoms, s=area, color=ATOM, linewidth=0, zorder=3)
     ax.set(xlabel=scan.setting, ylabel="atoms w")
-    ax.set_title(str(scan).splitlines()[0], fontsize=9, loc="left")
+    ax.set_title(fill(str(scan).splitlines()[0], 44), fontsize=9, loc="left")
     return ax
 
 

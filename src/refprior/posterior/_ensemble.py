@@ -359,7 +359,7 @@ def reliability(log_p: Tensor, y: Tensor, bins: int = 15) -> Reliability:
 def expected_calibration_error(log_p: Tensor, y: Tensor, bins: int = 15) -> Tensor:
     """Compute the expected calibration error.
 
-    Σ_bins (count / n) |accuracy - confidence|.
+    ``Σ_bins (count / n) |accuracy - confidence|``.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ from refprior._words import printable
 from refprior.report._figures import as_image, confusion_of, figures, sheets
 from refprior.report._published import Source, find_published
 from refprior.report._rules import rules_section
-from refprior.report._runs import Group, find_runs, group, setting_rows, summarize_finished
+from refprior.report._runs import EMPTY, Group, find_runs, group, setting_rows, summarize_finished
 from refprior.report._tables import as_html, class_rows, confusion_rows, mistake_rows, note, pivot, rows
 from refprior.report._tiles import labels_figure, uncertain_figure
 from refprior.training import Run, custom_parts, load
@@ -113,9 +113,8 @@ def write_report(
     >>> Path("report.html").exists()
     True
     """
-    found = find_runs(paths)
-    groups = group(summarize_finished(found, progress))
-    text = page(groups, found, column, progress, definitions)
+    groups = group(summarize_finished(find_runs(paths), progress))
+    text = page(groups, column, progress, definitions)
     if pictures is not None:
         for title, figure in sheets(groups[:_DRAWN]).items():
             write_figure(pictures / f"{title.lower().replace(' ', '_')}.png", figure, dpi=140)
@@ -125,7 +124,6 @@ def write_report(
 
 def page(
     groups: Sequence[Group],
-    sources: Sequence[Path],
     column: str | None = None,
     progress: Progress = no_progress,
     definitions: Mapping[str, Any] | None = None,
@@ -139,7 +137,7 @@ def page(
         **_rules_and_examples(groups, progress, definitions),
         **_classes(groups[:_DRAWN]),
         "Settings": _folded([(g, as_html(setting_rows(g), " words")) for g in groups[:_DRAWN]]),
-        "Runs": "<ul>" + "".join(f"<li><code>{escape(str(s))}</code></li>" for s in sources) + "</ul>",
+        "Runs": as_html([("folder", "data", "recipe", "seed"), *_folders(groups)], " words"),
     }
     body = "\n".join(f"<h2>{escape(title)}</h2>\n{content}" for title, content in sections.items())
     return (
@@ -148,6 +146,11 @@ def page(
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
         f"<style>{_STYLE}</style></head>\n<body><h1>Reference priors: report</h1>\n{body}\n</body></html>\n"
     )
+
+
+def _folders(groups: Sequence[Group]) -> list[tuple[str, str, str, str]]:
+    """Return folder, data, recipe and seed of each run."""
+    return [(str(run.path), run.data or EMPTY, run.label, str(run.seed)) for runs in groups for run in runs]
 
 
 def _drawings(groups: Sequence[Group], progress: Progress) -> dict[str, str]:

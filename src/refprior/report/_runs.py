@@ -34,6 +34,7 @@ class Summary:
     seed: int
     records: list[Record]
     classes: tuple[str, ...] = ()
+    data: str = ""  # name of the data
 
     @property
     def label(self) -> str:
@@ -103,7 +104,8 @@ def summarize(path: Path | str) -> Summary:
         raise UnfinishedError(f"{path} is not finished: step {done} of {header.steps}")
     name, settings, defaults = origin_of(header)
     key = json.dumps(_without_seeds(header.recipe))
-    found = Summary(path, name, settings, defaults, header.recipe, key, header.seed, records, header.data.classes)
+    kept = (header.recipe, key, header.seed, records, header.data.classes, header.data.name)
+    found = Summary(path, name, settings, defaults, *kept)
     sizes = {len(e.confusion) for e in found.evaluations.values() if e.confusion is not None} - {len(found.classes)}
     if sizes:
         raise ValueError(f"{path} has a confusion matrix of {min(sizes)} classes, its data have {len(found.classes)}")

@@ -30,7 +30,7 @@ _LARGEST = 2**31 - 1  # bytes that one ONNX file can hold
 def export(predictor: Predictor, path: Path | str, kind: Graph = "onnx") -> None:
     """Export a predictor as one graph, from stored inputs to probabilities.
 
-    The graph maps inputs (n, *shape) to probabilities (n, C) for any n. It includes the fitted inputs, all particles,
+    The graph maps inputs `(n, *shape)` to probabilities (n, C) for any n. It includes the fitted inputs, all particles,
     their mixture, temperature and class shares. A model of photos takes images of bytes (n, 3, size, size) and includes
     the pretrained network. An ONNX model of a table takes each column (n,): numbers, and dates as days since 1970, as
     doubles with NaN for missing ones, and categories as strings with "" for missing ones. With columns of text, and in

@@ -49,6 +49,7 @@ from refprior.posterior import (
     tempered,
     uncertainty,
 )
+from refprior.training._card import card
 from refprior.training._input_blocks import Like, in_blocks
 from refprior.training.loop import check_loading_fits, log_probabilities
 from refprior.training.recipe import check_depth, read_field, take_apart, to_plain
@@ -479,6 +480,16 @@ class Predictor:
             log_posterior=evidence.log_weights.to(self.log_posterior),
             new_labels=torch.tensor([*known.items()], dtype=torch.int64).reshape(-1, 2),
         )
+
+    def card(self) -> str:
+        """Write a model card in Markdown, from the provenance.
+
+        Returns
+        -------
+        str
+            Classes, data, method, scores, calibration and versions, with the front matter that model hubs read.
+        """
+        return card(self)
 
     def save(self, path: Path | str) -> None:
         """Save the model as a folder, which `load_predictor` reads.

@@ -1,7 +1,7 @@
 """Views: functions of (inputs, generator) that draw a transformation for every input of a batch.
 
-A view is any callable (n, *shape), torch.Generator -> (n, *shape), so your function is one too. It is given the inputs
-as they are stored; a view with an attribute ``normalized = True`` is given the inputs of the network.
+A view is any callable ``(n, *shape), torch.Generator -> (n, *shape)``, so your function is one too. It is given the
+inputs as they are stored; a view with an attribute ``normalized = True`` is given the inputs of the network.
 """
 
 from refprior.views._ctaugment import CTAugment

@@ -567,7 +567,7 @@ class Channel(ABC):
         bounds : array_like of shape (2,) or (d, 2)
             Lower and upper end of each parameter.
         curvature : float or array_like, optional
-            Upper bound of every |∂²mean_t/∂w_i∂w_j| on the box, which broadcasts to (T, d, d). With it the gap of up
+            Upper bound of every `|∂²mean_t/∂w_i∂w_j|` on the box, which broadcasts to (T, d, d). With it the gap of up
             to three parameters is proved by branch and bound, without it the gap is certified. The proof relies on
             the bound; a bound below second differences of the mean raises ValueError.
         slopes : callable, optional

@@ -145,13 +145,13 @@ class Coin(Channel):
 class Gaussian(Channel):
     """A bounded number w that is observed with Gaussian noise (the problem of Smith, 1971).
 
-    z = w + noise with |w| ≤ amplitude. Sums over z use a trapezoid rule. p log p is analytic in a strip around the
+    z = w + noise with `|w| ≤ amplitude`. Sums over z use a trapezoid rule. p log p is analytic in a strip around the
     real line, so the rule converges exponentially, and the gap is that of the continuous channel.
 
     Parameters
     ----------
     amplitude : float
-        The largest |w|.
+        The largest absolute value of w.
     sigma : float, default: 1
         Standard deviation of the noise.
     nodes : int, default: 8

@@ -91,7 +91,9 @@ function evenly(x, w, y, h) {
  */
 export function chart(width, { name, x, y, right, height = 260, layers, square = false, even = false }) {
   const narrow = width < 420;
-  const box = { left: narrow ? 46 : 56, right: right ? (narrow ? 44 : 52) : 12, top: 12, bottom: 44 };
+  const wide = (value) => 3.6 * number(value).length; // half a label, in pixels
+  const longest = Math.max(...ticks(y.low, y.high, 4).map(wide));
+  const box = { left: Math.max(narrow ? 46 : 56, 26 + 2 * longest), right: right ? (narrow ? 44 : 52) : 12, top: 12, bottom: 44 };
   if (square) height = Math.min(480, width - box.left - box.right) + box.top + box.bottom;
   const [w, h] = [width - box.left - box.right, height - box.top - box.bottom];
   if (even) [x, y] = evenly(x, w, y, h);
@@ -102,7 +104,7 @@ export function chart(width, { name, x, y, right, height = 260, layers, square =
   const words = { fill: soft, "font-size": 12, "font-family": "system-ui, sans-serif" };
   const across = ticks(x.low, x.high, narrow ? 4 : 6).map((value) => [
     mark("line", { x1: place.x(value), x2: place.x(value), y1: box.top + h, y2: box.top + h + 4, stroke: soft }),
-    mark("text", { ...words, x: place.x(value), y: box.top + h + 17, "text-anchor": "middle" }, number(value)),
+    mark("text", { ...words, x: Math.min(place.x(value), width - wide(value) - 1), y: box.top + h + 17, "text-anchor": "middle" }, number(value)),
   ]);
   const up = ticks(y.low, y.high, 4).map((value) => [
     mark("line", { x1: box.left, x2: box.left + w, y1: place.y(value), y2: place.y(value), stroke: line }),

@@ -1,12 +1,13 @@
-# %% [markdown]
-# # Transfer
-#
-# The digits 0 to 4 have all their labels. The digits 5 to 9 have two per class. What does the first task teach the
-# second?
-#
-# β says how much: 0 remembers the source, 1 forgets it.
+"""
+Transfer
+========
 
-# %%
+The digits 0 to 4 have all their labels. The digits 5 to 9 have two per class. What does the first task teach the
+second?
+
+β says how much: 0 remembers the source, 1 forgets it.
+"""
+
 import refprior as rp
 
 short = {"steps": 100, "ema": 0.95, "evaluate_every": 100}
@@ -20,11 +21,13 @@ for beta in (0.5, 1.0):
         f"β = {beta:g}: {100 * run.evaluate().accuracy:.1f} % of the test images of 5 to 9"
     )
 
-# %% figure: Ten labels of the target, and how the ensembles with two values of β compare
+# %%
+
+# Figure: Ten labels of the target, and how the ensembles with two values of β compare
 import matplotlib.pyplot as plt
 
 figure, (left, right) = plt.subplots(
-    1, 2, figsize=(8, 2.8), layout="constrained", width_ratios=(1.3, 1)
+    1, 2, figsize=(6.6, 2.8), layout="constrained", width_ratios=(1.3, 1)
 )
 task = run.task
 order = task.labeled.labels.argsort()
@@ -40,7 +43,7 @@ right.set(xlim=(80, 100), xlabel="test accuracy, %")
 right.invert_yaxis()
 plt.show()
 
-# %% [markdown]
-# One seed, a sixth of the recipe's steps: small differences mean nothing here. [Results](../results.md) has five
-# seeds, CIFAR-100's superclasses and MNIST without a single target label; [Transfer](../transfer.md) has the
+# %%
+# One seed, a sixth of the recipe's steps: small differences mean nothing here. :doc:`Results </results>` has five
+# seeds, CIFAR-100's superclasses and MNIST without a single target label; :doc:`Transfer </transfer>` has the
 # equations.
