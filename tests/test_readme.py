@@ -66,7 +66,7 @@ def test_snippets_run(code: str, printed: str, tmp_path: Path, monkeypatch: pyte
 def test_exact_pages_show_what_their_snippets_print() -> None:
     shown = {page.name: [bool(text) for _, text in SNIPPET.findall(page.read_text())] for page in PAGES}
     assert all(shown["exact.md"])
-    assert len(shown["exact.md"]) == 6
+    assert len(shown["exact.md"]) == 7
     assert any(shown["README.md"])
 
 
