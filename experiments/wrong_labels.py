@@ -111,9 +111,9 @@ METHODS: dict[str, rp.methods.Method | None] = {
     "reference prior": None,  # as the recipe has it
     "adaptive reference prior": rp.methods.AdaptiveReferencePrior(),
     "adaptive with count 0.5": rp.methods.AdaptiveReferencePrior(count=0.5),
+    "adaptive with balance 0": rp.methods.AdaptiveReferencePrior(balance=0.0),
     "adaptive with balance 0.3": rp.methods.AdaptiveReferencePrior(balance=0.3),
-    "adaptive with balance 1": rp.methods.AdaptiveReferencePrior(balance=1.0),
-    "adaptive with balance 1, count 0.5": rp.methods.AdaptiveReferencePrior(balance=1.0, count=0.5),
+    "adaptive with balance 0, count 0.5": rp.methods.AdaptiveReferencePrior(balance=0.0, count=0.5),
     "FixMatch": rp.FixMatch(),
     "FreeMatch": rp.methods.FreeMatch(),
     "SoftMatch": rp.methods.SoftMatch(),
@@ -124,7 +124,6 @@ SHOWN = {  # names of classes
     "reference prior": "ReferencePrior",
     "FreeMatch": "FreeMatch",
     "SoftMatch": "SoftMatch",
-    "adaptive with count 0.5": "AdaptiveReferencePrior(count=0.5)",
 }
 COLUMNS: dict[str, tuple[dict[str, Any], int]] = {  # what is changed, and the number of labels
     "0 % wrong": ({}, 50),
@@ -212,7 +211,6 @@ def measure(recipe: rp.Recipe) -> dict[str, float]:
 
 
 OURS = "adaptive reference prior"
-EARLIER = "adaptive with count 0.5"  # the default before seeds from 10 on chose another
 COMPARED = (OURS, "FreeMatch", "SoftMatch", "reference prior")
 VARIANTS = [name for name in METHODS if name.startswith("adaptive") and name != OURS]
 TABLES = ("iris", "wine", "breast cancer", "segment", "penbased")
@@ -343,7 +341,7 @@ class Page:
 
     def accuracies(self) -> Iterator[list[str]]:
         """Yield accuracies, and in parentheses how far the adaptive reference prior is ahead."""
-        yield ["", *(f"`{SHOWN[method]}`" for method in COMPARED), f"`{SHOWN[EARLIER]}`", "`FreeMatch`, no folds"]
+        yield ["", *(f"`{SHOWN[method]}`" for method in COMPARED), "`FreeMatch`, no folds"]
         for where in compared_columns():
             found = [self.values(name_of(*where, method), self.part) for method in COMPARED]
             best = max((statistics.mean(values) for values in found if values), default=0)
@@ -353,11 +351,9 @@ class Page:
                 ahead = [] if method == OURS else self.differences(*where, method)
                 bold = f"**{text}**" if values and statistics.mean(values) == best and any(found[1:]) else text
                 cells.append(f"{bold} ({gap(ahead)})" if ahead else bold)
-            others = [name_of(*where, EARLIER), name_of(*where, "FreeMatch", "off")]
-            found += [self.values(name, self.part) for name in others]
-            if any(found):
-                rest = [spread(values) if values else "–" for values in found[len(COMPARED) :]]
-                yield [f"{where[0]}, {where[1]}", *cells, *rest]
+            plain = self.values(name_of(*where, "FreeMatch", "off"), self.part)
+            if any([*found, plain]):
+                yield [f"{where[0]}, {where[1]}", *cells, spread(plain) if plain else "–"]
 
     def losses(self) -> Iterator[list[str]]:
         """Yield negative log-likelihoods at the temperature of each run, and at 1 for the adaptive reference prior."""
@@ -373,7 +369,7 @@ class Page:
         yield ["", "method", "AUROC", "`cleanlab`", "difference", "wrong labels among the first", "estimated ε"]
         noisy = [(data, column, 0) for data, column in compared_columns() if " wrong" in column]
         for data, column, labels in [*noisy, ("mnist", "20 % wrong", 100)]:
-            for method in (*COMPARED[:3], EARLIER):
+            for method in COMPARED[:3]:
                 name = name_of(data, column, method, labels=labels)
                 mine, peer = self.values(name, "AUROC"), self.values(name, "AUROC cleanlab")
                 if mine and peer:
@@ -386,7 +382,7 @@ class Page:
         """Yield the error of the accuracy out of fold with right labels, in points."""
         yield ["", "method", "out of fold", "test", "difference", "absolute value", "intervals that hold it"]
         data_sets = (*TABLES, "digits", "embeddings", "mnist", "fashion", "patches")
-        for data, method in product(data_sets, (OURS, EARLIER)):
+        for data, method in product(data_sets, (OURS, "FreeMatch")):
             name = name_of(data, "0 % wrong", method)
             if known := self.values(name, "out of fold"):
                 test, low, high = (self.values(name, key) for key in (self.part, "low", "high"))

@@ -47,7 +47,7 @@ class AdaptiveReferencePrior:
         Weight of the weak view in the mixture of views of h_y.
     weight : float, default: 1
         Weight of the unlabeled inputs.
-    balance : float, default: 0
+    balance : float, default: 1
         Weight of the divergence of each particle's predictions from the estimated class shares.
     class_prior : tuple of float, optional
         Expected class shares or counts of the pool. Equal by default. Labels do not change them: few labels, some of
@@ -69,7 +69,7 @@ class AdaptiveReferencePrior:
     final_alpha: float = 0.0
     tau: float = 1 / 3
     weight: float = 1.0
-    balance: float = 0.0
+    balance: float = 1.0
     class_prior: tuple[float, ...] | None = None
     count: float = 0.1
     momentum: float | None = None
@@ -153,7 +153,7 @@ def adaptive_reference_prior(
     >>> labeled, weak, strong = (torch.randn(4, n, 10).log_softmax(-1) for n in (5, 8, 8))
     >>> averages = torch.tensor(0.1), torch.full((10,), 0.1)
     >>> sorted(rp.losses.adaptive_reference_prior(labeled, torch.arange(5), weak, strong, averages).terms)
-    ['confident', 'cross_entropy', 'marginal_entropy', 'pseudo_label']
+    ['confident', 'cross_entropy', 'marginal_entropy', 'pseudo_label', 'skew']
     """
     log_prior = uniform(len(labeled), labeled) if log_prior is None else log_prior
     weak, strong, known = finite(weak.detach()), finite(strong), PoolAverages(*averages)
