@@ -17,13 +17,14 @@ import statistics
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache, partial
 from itertools import product
 from pathlib import Path
 from typing import Any, Literal
+from unittest.mock import patch
 
 import torch
 from matplotlib.figure import Figure
@@ -32,6 +33,7 @@ import refprior as rp
 from experiments.manifold_study import read_table
 from refprior._files import write_bytes, write_figure
 from refprior._style import CONDITIONAL, ENSEMBLE, MARGINAL, MARKERS, PARTICLE, SERIES, SOFT, styled
+from refprior.data import Normalizer, PatchComponents
 from refprior.methods import UnsupervisedTransfer
 from refprior.report import PUBLISHED, Published
 from refprior.training import Evaluation, Record, Stopped
@@ -49,6 +51,9 @@ class Cell:
     recipe: str
     settings: dict[str, str] = field(default_factory=dict)
     seed: int = 0
+
+    def __hash__(self) -> int:
+        return hash(self.name)
 
     @property
     def name(self) -> str:
@@ -81,6 +86,20 @@ def source_first(data: Literal["digits", "mnist"] = "digits", seed: int = 0) -> 
 
 MNIST = {"steps": "500", "labels": "250"}
 LABELS = {"steps": "500", "labels": "50,100,250,500,1000"}
+PATCHES = {"labels": "250,1000"}
+SEVEN_SIXTEENTHS = {"optimizer.schedule": "seven_sixteenths"}
+TRICKS = {  # rows of tab:app:ablation2 by the name of the paper's row, without the mask's threshold
+    "Deep Reference Prior": {},
+    "No stop gradient to p_g1": {"method.stop_gradient": "false"},
+    "No Jensen's inequality": {"method.jensen": "false"},
+    "No masking": {"method.threshold": "none"},
+    "No stop gradient, no masking": {"method.stop_gradient": "false", "method.threshold": "none"},
+}
+ABLATION = {  # columns: the recipe, and its settings with all three tricks
+    "MNIST, 50 labels": ("mnist_ssl", {"labels": "50", "method.threshold": "0.95"}),
+    "MNIST, 250 labels": ("mnist_ssl", {"labels": "250", "method.threshold": "0.95"}),
+    "CIFAR-10 patches, 250 labels": ("cifar10_ssl_patches", {"method.balance": "0", "method.threshold": "0.6"}),
+}
 TASKS = "vehicles_1,vehicles_2,fish,people,aquatic_mammals"
 HALF = {"data": "digits,mnist", "particles": "20", "steps": "500", "evaluate_every": "500"}
 CASES = {  # names in the table, and settings beside HALF; with m = 64 source images in a step, 63/64 is 1 - 1/m
@@ -108,7 +127,13 @@ ITEMS: dict[str, list[Cell]] = {
     ],
     "order": grid("mnist_ssl", MNIST | {"method.order": "2,3,4,5"}),
     "particles": grid("mnist_ssl", MNIST | {"particles": "2,4,8,16"}),
-    "ema": grid("mnist_ssl", LABELS) + grid("mnist_ssl", LABELS | {"optimizer.schedule": "seven_sixteenths"}),
+    "ema": grid("mnist_ssl", LABELS) + grid("mnist_ssl", LABELS | SEVEN_SIXTEENTHS),
+    "ablation": [
+        cell for recipe, base in ABLATION.values() for trick in TRICKS.values() for cell in grid(recipe, base | trick)
+    ],
+    "order_patches": grid("cifar10_ssl_patches", {"method.order": "2,3,4,5"}),
+    "particles_patches": grid("cifar10_ssl_patches", {"particles": "2,4,8,16"}),
+    "ema_patches": grid("cifar10_ssl_patches", PATCHES) + grid("cifar10_ssl_patches", PATCHES | SEVEN_SIXTEENTHS),
     "cases": [
         *(cell for settings in CASES.values() for cell in grid("label_free_transfer", HALF | settings)),
         *(cell for settings in SOURCE_FIRST.values() for cell in grid("source_first", HALF | settings)),
@@ -138,6 +163,7 @@ ITEMS: dict[str, list[Cell]] = {
 }
 
 
+@cache
 def normal(cell: Cell) -> Cell:
     """Return the cell without settings that are the recipe's own, so that items share cells."""
     wanted, kept = cell.named()[0].to_dict(), dict(cell.settings)
@@ -246,6 +272,19 @@ def curve(records: Sequence[Record]) -> list[Row]:
     ]
 
 
+def fit_once() -> AbstractContextManager[object]:
+    """Fit patches once for all cells with the same images: methods do not change them, and a fit takes a minute."""
+    fit, known = PatchComponents.fit, dict[object, Normalizer]()
+
+    def fitted(self: PatchComponents, parts: Sequence[torch.Tensor]) -> Normalizer:
+        key = (self, *((len(part), part.sum(dtype=torch.int64).item()) for part in parts))
+        if key not in known:
+            known[key] = fit(self, parts)
+        return known[key]
+
+    return patch.object(PatchComponents, "fit", fitted)
+
+
 def measure(items: Sequence[str], minutes: float) -> None:
     """Train the missing cells of items in their order, the first seed of all of them first."""
     torch.set_num_threads(1)
@@ -323,26 +362,44 @@ def printed(table: str) -> dict[str, Published]:
     return {row.name: row for row in PUBLISHED["cifar10_ssl"] if row.table == table and row.source == "paper"}
 
 
-def ablation(item: str, setting: str, name: str) -> list[list[str]]:
+def prior() -> dict[int, Published]:
+    """Return the paper's row of the reference prior in tab:cifar10_ssl and tab:app:ema by number of labels."""
+    rows = PUBLISHED["cifar10_ssl"]
+    return {r.labels: r for r in rows if (r.table, r.name) == ("tab:cifar10_ssl", "Deep Reference Prior")}
+
+
+def by_setting(item: str, setting: str, name: str) -> list[list[str]]:
     """Return a table by one setting beside the paper's; `name` is what the paper's row is called."""
-    paper = printed(f"tab:app:{item}")
+    paper = printed(f"tab:app:{item.removesuffix('_patches')}")
     body = []
     for value in dict.fromkeys(cell.settings[setting] for cell in ITEMS[item]):
         cells = [cell for cell in ITEMS[item] if cell.settings[setting] == value]
         body.append([value, paper[name.format(value)].raw, *(spread(cells, score) for score in (ema, raw, particle))])
-    return [[item, "paper: CIFAR-10, 1000 labels", "here: EMA", "here: without EMA", "here: a particle, EMA"], *body]
+    head = ["paper: CIFAR-10, 1000 labels", "here: EMA", "here: without EMA", "here: a particle, EMA"]
+    return [[setting.removeprefix("method."), *head], *body]
 
 
-def ema_table() -> list[list[str]]:
+def ablation_table() -> list[list[str]]:
+    paper = printed("tab:app:ablation2")
+    rows: list[list[str]] = []
+    for name, trick in TRICKS.items():
+        cells = [grid(recipe, base | trick) for recipe, base in ABLATION.values()]
+        row = paper.get(name) if trick else prior()[250]
+        rows.append([name, row.ensemble if row else "–", *(spread(these, ema) for these in cells)])
+    return [["", "paper: CIFAR-10, 250 labels", *ABLATION], *rows]
+
+
+def ema_table(item: str) -> list[list[str]]:
     head = ["labels", "paper: EMA", "without", "here, cosine: EMA", "without", "here, 7/16 of a cosine: EMA", "without"]
-    paper = [r for r in PUBLISHED["cifar10_ssl"] if (r.table, r.name) == ("tab:cifar10_ssl", "Deep Reference Prior")]
     body = []
-    for row in paper:
-        cells = [cell for cell in ITEMS["ema"] if cell.settings["labels"] == str(row.labels)]
+    for labels, row in prior().items():
+        cells = [cell for cell in ITEMS[item] if cell.settings["labels"] == str(labels)]
+        if not cells:
+            continue
         cosine = [cell for cell in cells if "optimizer.schedule" not in cell.settings]
         other = [cell for cell in cells if cell not in cosine]
         measured = [spread(these, score) for these in (cosine, other) for score in (ema, raw)]
-        body.append([str(row.labels), row.ensemble, row.raw, *measured])
+        body.append([str(labels), row.ensemble, row.raw, *measured])
     return [head, *body]
 
 
@@ -464,9 +521,13 @@ def distinguishable() -> Figure:
 
 
 TABLES: dict[str, Callable[[], list[list[str]]]] = {
-    "order": partial(ablation, "order", "method.order", "order {}"),
-    "particles": partial(ablation, "particles", "particles", "{} particles"),
-    "ema": ema_table,
+    "order": partial(by_setting, "order", "method.order", "order {}"),
+    "order_patches": partial(by_setting, "order_patches", "method.order", "order {}"),
+    "particles": partial(by_setting, "particles", "particles", "{} particles"),
+    "particles_patches": partial(by_setting, "particles_patches", "particles", "{} particles"),
+    "ema": partial(ema_table, "ema"),
+    "ema_patches": partial(ema_table, "ema_patches"),
+    "ablation": ablation_table,
     "cases": cases_table,
     "faithful": faithful_table,
     "cifar10": medium_table,
@@ -504,7 +565,8 @@ def main() -> None:
     if unknown := [item for item in options.items if item not in ITEMS]:
         parser.error(f"there is no item {unknown[0]}; there are {', '.join(ITEMS)}")
     if options.what == "train":
-        measure(options.items or list(ITEMS), options.minutes)
+        with fit_once():
+            measure(options.items or list(ITEMS), options.minutes)
     elif options.what == "tables":
         write_tables()
     else:

@@ -103,9 +103,9 @@ class Stored:
 class OnFirst(nn.Module):
     """A small network on what is in the first place: (n, places, D) -> (n, C)."""
 
-    def __init__(self) -> None:
+    def __init__(self, classes: int = 10) -> None:
         super().__init__()
-        self.network = MLP((DEFAULT.count,), 10, 64)
+        self.network = MLP((DEFAULT.count,), classes, 64)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.network(x[:, 0])  # type: ignore[no-any-return]
