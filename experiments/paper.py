@@ -506,7 +506,7 @@ def distinguishable() -> Figure:
     coin.set_xticks(n, [str(x) if x in (5, 10, 20, 50, 100) else "" for x in n])
     coin.set_yticks([3, 5, 10, 20], ["3", "5", "10", "20"])
     coin.legend()
-    found = read_table(DOCS / "results.md")
+    found = read_table(DOCS / "experiments.md")
     orders = sorted({r.order for r in found})
     for count, color, mark in zip((10, 30, 100, 1000), SERIES, MARKERS, strict=False):
         told = [math.exp(r.information) for order in orders for r in found if (r.particles, r.order) == (count, order)]

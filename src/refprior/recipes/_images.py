@@ -59,7 +59,7 @@ def digits_ssl(labels: int = 50, seed: int = 0, pretraining: Pretraining = "none
 
     K = 4 particles, order 2. The paper does not use this data set. Measured on the test part with seeds 0, 1, 2 and 600
     steps: EMA ensemble 96.4 ± 0.5 % (supervised 85.6 ± 1.3, with strong views 91.6 ± 1.9, FixMatch 95.7 ± 1.1):
-    docs/results.md.
+    docs/experiments.md.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def mnist_ssl(labels: int = 50, seed: int = 0, pretraining: Pretraining = "none"
     K = 4 particles, order 2. The paper has no semi-supervised result on MNIST. Measured on the test part with 50, 100
     and 250 labels, 1,000 steps and seeds 0, 1, 2: EMA ensemble 96.9 ± 0.4, 97.5 ± 0.4 and 97.8 ± 0.2 % (FixMatch
     96.7 ± 0.4, 97.2 ± 0.4, 97.6 ± 0.2; supervised 88.6 ± 1.8, 92.8 ± 1.3, 95.9 ± 0.7), one to two minutes per run:
-    docs/results.md.
+    docs/experiments.md.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ def fashion_ssl(labels: int = 50, seed: int = 0, pretraining: Pretraining = "non
 
     K = 4 particles, order 2. The paper does not use this data set. Measured on the test part with 50 and 250 labels,
     1,000 steps and seeds 0, 1, 2: EMA ensemble 69.4 ± 3.1 and 78.0 ± 1.5 % (FixMatch 69.4 ± 4.3 and 77.8 ± 0.8,
-    supervised 65.8 ± 2.1 and 76.0 ± 0.3): docs/results.md.
+    supervised 65.8 ± 2.1 and 76.0 ± 0.3): docs/experiments.md.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ def cifar10_ssl_small(labels: int = 250, seed: int = 0, pretraining: Pretraining
 
     K = 4 particles, order 2. The paper (WRN-28-2, 200 epochs): 92.13 ± 0.39 % with 250 labels, tab:cifar10_ssl.
     Measured on the test part with 250 labels, 1,500 steps and seeds 0, 1, 2: EMA ensemble 36.6 ± 0.7 % (FixMatch
-    37.5 ± 0.4, supervised 35.6 ± 0.8), eight minutes of processor time per run: docs/results.md.
+    37.5 ± 0.4, supervised 35.6 ± 0.8), eight minutes of processor time per run: docs/experiments.md.
 
     Parameters
     ----------
@@ -279,7 +279,7 @@ def cifar10_ssl_patches(labels: int = 250, seed: int = 0) -> Recipe:
     K = 4 particles, order 2. Before the first step, `PatchComponents` computes 128 components of every image without
     using labels. The particles are small networks on them; views change the images. Measured on the test part with 250
     labels, 400 steps and seeds 0, 1, 2: EMA ensemble 52.7 ± 1.0 % (FixMatch 51.8 ± 0.8, supervised 52.0 ± 1.0), three
-    minutes of processor time and 1.7 GiB per run: docs/results.md.
+    minutes of processor time and 1.7 GiB per run: docs/experiments.md.
 
     Parameters
     ----------

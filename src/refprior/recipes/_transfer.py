@@ -39,7 +39,7 @@ def label_free_transfer(
     K = 100 particles, order 2 (tab:mnist_transfer1). Accuracy is that of the consensus of all particles, matched to the
     classes. The paper: 87.4 % (0–4 to 5–9) and 95.2 % (5–9 to 0–4). Measured with seeds 0–4: MNIST 95.8 ± 1.2 and
     99.3 ± 0.1, Fashion-MNIST 86.0 ± 0.4 and 64.7 ± 2.0 %, about half a minute of processor time per run:
-    docs/results.md.
+    docs/experiments.md.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def digits_transfer(target: Half = "high", labels: int = 10, seed: int = 0) -> R
 
     The objective is eq:transfer_expt_obj with K = 4 particles and order 2. The paper does not use this data set.
     Measured on the test part with 10 labels, 600 steps and seeds 0, 1, 2: EMA ensemble 92.8 ± 9.3 %, without the source
-    (β = 1) 88.3 ± 10.0: docs/results.md.
+    (β = 1) 88.3 ± 10.0: docs/experiments.md.
 
     Parameters
     ----------
