@@ -244,6 +244,24 @@ def test_the_jensen_bound_is_never_below_the_entropy(seed: int, tau: float, clas
     torch.testing.assert_close(jensen_entropy(weak, weak, tau), view_entropy(weak, weak, tau))
 
 
+def test_with_tau_a_third_entropy_and_cross_entropies_have_equal_weight() -> None:
+    weak, strong = torch.randn(2, 5, 3, dtype=torch.float64).log_softmax(-1)
+    strong.requires_grad_()
+
+    def cross(p: Tensor, q: Tensor) -> Tensor:
+        return -(p.exp() * q).sum(-1)
+
+    terms = [cross(weak, weak), cross(strong, weak), cross(weak, strong), cross(strong, strong)]
+    weights = [1 / 9, 2 / 9, 2 / 9, 4 / 9]
+    bound = jensen_entropy(weak, strong, 1 / 3)
+    torch.testing.assert_close(bound, sum((w * h for w, h in zip(weights, terms, strict=True)), torch.zeros(5)))
+    assert weights[3] == weights[1] + weights[2]
+    assert ReferencePrior().information_weight == pytest.approx(1 / sum(weights[1:]))
+    seen = sum((w * h for w, h in zip(weights[1:], terms[1:], strict=True)), torch.zeros(5)).sum()
+    gradients = [torch.autograd.grad(value, strong, retain_graph=True)[0] for value in (bound.sum(), seen)]
+    torch.testing.assert_close(*gradients)
+
+
 @pytest.mark.parametrize(("tau", "expected"), [(0.0, "strong"), (1.0, "weak")])
 def test_the_ends_of_tau_are_single_views(tau: float, expected: str) -> None:
     weak, strong = torch.randn(2, 4, 3).log_softmax(-1)
