@@ -1,4 +1,4 @@
-"""What makes unlabeled images pay between superclasses of CIFAR-100: objectives on stored views, by validation images.
+"""Do unlabeled images pay between superclasses of CIFAR-100? Objectives on stored views, by validation images.
 
     python experiments/superclasses.py [SEEDS]
 
@@ -65,9 +65,11 @@ def recipes(task: Task, seed: int) -> dict[str, Recipe]:
         "reference prior, threshold 0.95": replace(alone, method=MASK),
         "reference prior, threshold 0.6, balance 3": replace(alone, method=BALANCED),
         "AdaptiveReferencePrior": replace(alone, method=AdaptiveReferencePrior()),
-        "transfer, threshold 0.95": replace(base, method=Transfer(MASK)),
-        "transfer, threshold 0.6, balance 3": replace(base, method=Transfer(BALANCED)),
-        "the same, separate heads": replace(base, method=Transfer(BALANCED), network=partial(OnFirst, 10)),
+        "transfer, threshold 0.95, shared outputs": replace(base, method=Transfer(MASK)),
+        "transfer, threshold 0.6, balance 3, shared outputs": replace(base, method=Transfer(BALANCED)),
+        "transfer, threshold 0.6, balance 3, separate outputs": replace(
+            base, method=Transfer(BALANCED), network=partial(OnFirst, 10)
+        ),
     }
     started = {
         "fine-tuning": "supervised",

@@ -94,6 +94,13 @@ def test_full_size_cells_have_the_papers_numbers() -> None:
     assert only.method == UnsupervisedTransfer(ReferencePrior(gamma=0), beta=0)
 
 
+@pytest.mark.parametrize(("approach", "outputs"), [("transfer", 10), ("fine_tuning", 5), ("semi_supervised", 5)])
+def test_medium_transfer_has_outputs_for_both_tasks(approach: str, outputs: int) -> None:
+    network = named("cifar100_transfer_medium", {"approach": approach}, seed=0).recipe.network
+    assert isinstance(network, partial)
+    assert network.keywords["classes"] == outputs
+
+
 def test_the_faithful_recipe_has_the_papers_settings(tmp_path: Path) -> None:
     """Appendix: Setup, and Unsupervised transfer learning on MNIST. It runs; a real run has a million steps."""
     recipe = named("label_free_transfer", {"faithful": "true"}, seed=0).recipe
