@@ -93,7 +93,7 @@ for iteration in (10, 100, 1000, 3000):
 
 # %%
 # The library moves atoms and weights together by Newton's method instead, and has the answer to 14 digits in
-# milliseconds. How it does that is on :ref:`Exact priors <exact:How it is found>`.
+# milliseconds. How it does that is on :ref:`Exact priors <exact:Algorithm>`.
 #
 # What to remember
 # ----------------
