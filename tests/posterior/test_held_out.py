@@ -156,7 +156,7 @@ def test_the_labels_to_check_first_come_first() -> None:
 
 
 def test_particles_that_know_nothing_find_no_wrong_labels() -> None:
-    """Random predictions of ten classes agree by chance; so does always the same class if 90 % of the labels have it."""
+    """Random predictions of ten classes agree by chance, and so does a single class that 90 % of the labels have."""
     draw = np.random.default_rng(0)
     given, random, usual = draw.integers(0, 10, 50), draw.integers(0, 10, 50), np.repeat([0, 1], [45, 5])
     constant = np.zeros(50, dtype=int)
