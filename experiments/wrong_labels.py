@@ -35,7 +35,7 @@ from refprior.posterior import label_posterior, predictive, score
 from refprior.views import default_views
 
 try:  # AGPL, for this comparison only: pip install cleanlab
-    from cleanlab.rank import get_label_quality_scores  # type: ignore[import-not-found, unused-ignore]
+    from cleanlab.rank import get_label_quality_scores  # type: ignore[import-not-found, import-untyped, unused-ignore]
 except ImportError:
     get_label_quality_scores = None
 
