@@ -69,7 +69,11 @@ def main(
                     continue
                 if time.process_time() > 60 * options.minutes:
                     return
-                rows[name][seed] = measure(seed)
+                try:
+                    rows[name][seed] = measure(seed)
+                except ValueError as error:  # such as labels that cannot be divided into folds
+                    print(f"{name}, seed {seed}: {error}", file=sys.stderr)
+                    continue
                 with options.results.open("a", encoding="utf-8") as file:
                     record = {"cell": name, "seed": seed, **rows[name][seed]}
                     print(json.dumps(record, ensure_ascii=False), file=file)

@@ -83,10 +83,14 @@ def test_a_page_keeps_what_surrounds_the_tables(
     assert page.read_text("utf-8") == "no marks\n"
 
 
-def test_measured_cells_are_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_measured_cells_are_skipped_and_impossible_ones_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     results, measured = tmp_path / "results.jsonl", []
 
     def measure(name: str, seed: int) -> dict[str, float]:
+        if name == "b" and seed == 5:
+            raise ValueError("class '8' has one label")
         measured.append((name, seed))
         return {"test": 0.5}
 
@@ -95,5 +99,6 @@ def test_measured_cells_are_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("sys.argv", ["wrong_labels.py", str(results), "--only", "[ab]", "--seeds", "5,6"])
     for _ in range(2):
         main(None, [cells], wrong_labels.pages, seeds="5")
-    assert measured == [("b", 5), ("a", 6), ("b", 6)]
-    assert len(results.read_text("utf-8").splitlines()) == 4
+    assert measured == [("a", 6), ("b", 6)]
+    assert "b, seed 5: class '8' has one label" in capsys.readouterr().err
+    assert len(results.read_text("utf-8").splitlines()) == 3
