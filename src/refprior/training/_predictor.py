@@ -413,8 +413,9 @@ class Predictor:
         any order; an input that is given again with the same label counts once. The likelihood is that of each
         particle before temperature and class shares, which stay as they are.
 
-        A warning is logged if the labels are 3 times likelier under chance than under the particles. No particle is
-        right then: train with the labels instead. The weights are still those of the evidence.
+        A warning is logged if the labels are 3 times likelier by chance than if one particle is right, and their
+        average is not 3 times likelier than chance: train with the labels then. The weights are still those of the
+        evidence.
 
         Parameters
         ----------
