@@ -541,7 +541,7 @@ class Predictor:
                 integer_labels=self.integer_labels,
                 provenance=dict(self.provenance),
                 preparation=preparation_record(self.preparation),
-                evidence=None if evidence is None else _EvidenceRecord.of(evidence),
+                evidence=None if evidence is None else msgspec.convert(evidence, _EvidenceRecord, from_attributes=True),
                 size=(side / MODEL).stat().st_size,
                 sha256=digest(side / MODEL),
             )
@@ -586,10 +586,6 @@ class _EvidenceRecord:
     log_average: float
     count: int
     log_chance: float
-
-    @classmethod
-    def of(cls, evidence: Evidence) -> "_EvidenceRecord":
-        return cls(evidence.noise, evidence.log_average, evidence.count, evidence.log_chance)
 
     def read(self, tensors: dict[str, Tensor]) -> Evidence:
         """Return the evidence with the tensors of a file; a KeyError or ValueError if they do not fit."""
