@@ -9,11 +9,12 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
 Cell = tuple[str, Callable[[int], dict[str, float]]]  # its name, and the function that measures it for a seed
-Rows = dict[str, dict[int, dict[str, float]]]  # by cell and seed
+Rows = dict[str, dict[int, dict[str, Any]]]  # by cell and seed; "error" where a seed cannot be measured
 EMBEDDINGS = Path(__file__).parents[2] / "shared/data/cifar10_effnetlite0_pca128.npz"
 
 
@@ -72,8 +73,7 @@ def main(
                 try:
                     rows[name][seed] = measure(seed)
                 except ValueError as error:  # such as labels that cannot be divided into folds
-                    print(f"{name}, seed {seed}: {error}", file=sys.stderr)
-                    continue
+                    rows[name][seed] = {"error": str(error)}
                 with options.results.open("a", encoding="utf-8") as file:
                     record = {"cell": name, "seed": seed, **rows[name][seed]}
                     print(json.dumps(record, ensure_ascii=False), file=file)
