@@ -105,7 +105,7 @@ def side_by_side(X: Any) -> Any:
     if not spaces(X):
         return X
     check_consistent_length(*X)
-    if any(is_sparse(part) for part in X):
+    if any(sparse.issparse(part) for part in X):
         return sparse.hstack(X, format="csr")
     return np.concatenate([np.asarray(part) for part in X], axis=1)
 
@@ -123,7 +123,7 @@ def as_trained(estimator: Any, X: object) -> Any:
     rows = checked(estimator, X, reset=False)
     if rows.ndim > 2 or estimator.run_.data.dtype == "int64":
         return rows
-    return rows.astype(np.float32) if is_sparse(rows) else as_numbers(rows, tokens=False)
+    return rows.astype(np.float32) if sparse.issparse(rows) else as_numbers(rows, tokens=False)
 
 
 @dataclass(frozen=True)
@@ -146,14 +146,16 @@ def prepared(
     """
     if not isinstance(inputs, Inputs | None):
         raise ValueError(f"inputs must be a transform of refprior.data such as PrincipalComponents(…), got {inputs!r}")
+    default: Inputs = Standardize()
+    if rows.ndim == 2:  # the first principal components on a common scale
+        default = PrincipalComponents(min(COMPONENTS, rows.shape[1]), whitening=0, scaled="all")
     if too_large(rows):
-        projection = fitted or fitted_projection(rows, inputs or components(rows.shape[1:]), seed)
+        projection = fitted or fitted_projection(rows, inputs or default, seed)
         return projected(rows, projection), Identity(), projection
-    rows = rows.toarray() if is_sparse(rows) else rows
+    rows = rows.toarray() if sparse.issparse(rows) else rows
     values = as_numbers(rows, tokens=isinstance(inputs, Identity))
     if values.ndim == 2 and values.dtype == np.float32:
         warn_of_scales(rows, units=inputs is None)
-    default = Standardize() if values.ndim > 2 else components(values.shape[1:])
     return values, inputs or default, None
 
 
@@ -162,7 +164,7 @@ def digests(rows: Any) -> list[bytes]:
     found = []
     for start in range(0, rows.shape[0], _BLOCK):
         block = rows[start : start + _BLOCK]
-        dense = np.ascontiguousarray(block.toarray() if is_sparse(block) else block, np.float32)
+        dense = np.ascontiguousarray(block.toarray() if sparse.issparse(block) else block, np.float32)
         found += [blake2b(row.tobytes(), digest_size=16).digest() for row in dense + np.float32(0)]  # -0 is 0
     return found
 
@@ -175,21 +177,12 @@ def row_fingerprints(rows: Any) -> Tensor:
 
 def too_large(rows: Any) -> bool:
     """Return whether rows are sparse and would take too much memory as an array."""
-    return is_sparse(rows) and 4 * rows.shape[0] * rows.shape[1] > _DENSE
-
-
-def is_sparse(rows: object) -> bool:
-    return bool(sparse.issparse(rows))
-
-
-def components(shape: tuple[int, ...]) -> PrincipalComponents:
-    """Return the default transformation of vectors: the first principal components on a common scale."""
-    return PrincipalComponents(min(COMPONENTS, *shape), whitening=0, scaled="all")
+    return bool(sparse.issparse(rows)) and 4 * rows.shape[0] * rows.shape[1] > _DENSE
 
 
 def as_numbers(rows: Any, tokens: bool) -> np.ndarray:
     """Convert to int64 for token ids, uint8 for pixels, and float32 otherwise: (n, *shape) -> (n, *shape)."""
-    dense: np.ndarray = rows.toarray() if is_sparse(rows) else np.asarray(rows)
+    dense: np.ndarray = rows.toarray() if sparse.issparse(rows) else np.asarray(rows)
     if tokens and dense.dtype.kind in "iu":
         return dense.astype(np.int64)
     if dense.ndim > 2 and dense.dtype == np.uint8:
