@@ -347,6 +347,9 @@ def test_labels_of_photos_may_be_in_a_table(scans: Path) -> None:
     assert [line.split() for line in done.stdout.splitlines()[2:5]] == [["blu", "4"], ["red", "4"], ["unlabeled", "6"]]
     task = rp.load(scans / "run").task
     assert task.names[-1] == "2026/unlabeled-5.png"
+    shown = refprior("data", "show", "flat", "--labels", "labels.csv", "--target", "color", cwd=scans)
+    assert shown.returncode == 0, shown.stderr
+    assert "8 labeled, 6 unlabeled, 0 test" in shown.stdout
     assert rp.data.FewLabels(
         str(scans / "flat"), labels=None, test=0, labels_file=str(table), target="color"
     ).outline() == (2, (3, 120, 200), None, 8, 6, False)

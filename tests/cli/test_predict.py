@@ -145,7 +145,11 @@ def test_a_bad_file_is_named_or_skipped(model: Path, here: Path, capsys: pytest.
     (here / "p" / "b.png").write_bytes(b"torn")
     arguments = ["predict", str(model), "p", "nowhere.png", "--out", "found.csv"]
     assert "nowhere.png: no such file" in refused(capsys, *arguments)
-    assert "p/b.png: not a readable image" in refused(capsys, *arguments[:3])
+    said = refused(capsys, *arguments[:3])
+    assert "p/b.png: not a readable image" in said
+    assert "; --keep-going skips unreadable files" in said
+    (here / "t.csv").write_text("city,age\nOslo,3\n")
+    assert "t.csv: the model takes pictures, not a table" in refused(capsys, "predict", str(model), "t.csv")
     assert not (here / "found.csv").exists()
     succeed(*arguments, "--keep-going")
     said = capsys.readouterr().out

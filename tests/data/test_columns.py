@@ -40,6 +40,13 @@ def test_kinds_of_columns_and_why_others_are_left_out() -> None:
     }
 
 
+def test_an_identifier_is_known_by_the_last_word_of_its_name() -> None:
+    ids, others = ("customer_id", "PassengerId", "userID", "Row-Nr"), ("paid", "Void", "id_length")
+    columns = Columns.fit(pd.DataFrame({name: [7, 3, 11, 5] for name in (*others, *ids)}))
+    assert columns.features == others
+    assert tuple(columns.left_out) == ids
+
+
 def test_categories_are_indicators_of_values_rare_and_missing() -> None:
     columns = Columns.fit(frame()[["city"]])
     assert columns.features == ("city = Oslo", "city = Rome", "city is rare", "city is missing")

@@ -1,6 +1,7 @@
 """Graphs: the same probabilities without refprior, for any number of inputs."""
 
 import json
+import zipfile
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -113,6 +114,10 @@ def test_the_names_of_the_classes_and_the_provenance_are_inside(tmp_path: Path) 
     export(predictor, tmp_path / "model.pt2", "torch")
     torch.export.load(tmp_path / "model.pt2", extra_files=files)
     assert json.loads(files["classes"]) == list(CLASSES)
+    here = str(Path(rp.__file__).parent).encode()  # as in the traces of translated operations
+    assert here not in (tmp_path / "model.onnx").read_bytes()
+    with zipfile.ZipFile(tmp_path / "model.pt2") as archive:
+        assert not any(here in archive.read(name) for name in archive.namelist())
 
 
 def test_ids_and_a_head_of_a_source_are_exported(tmp_path: Path) -> None:

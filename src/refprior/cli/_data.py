@@ -79,15 +79,20 @@ def list_(*, data: Folder = None) -> None:
 @app.command
 def show(
     name: Annotated[
-        str, Parameter(help="Data set such as digits, mnist or cifar100, a .npz file, or a folder of images.")
+        str, Parameter(help="Data set such as digits, mnist or cifar100, a table, a .npz file, or a folder of images.")
     ],
     *,
     views: Annotated[bool, Parameter(help="Show each image under its weak and strong views.", negative="")] = False,
     out: Annotated[Path, Parameter(help="PNG file to write; an existing file is replaced.")] = Path("sheet.png"),
     rows: Annotated[int, Parameter(help="Number of images.")] = 10,
     labels: Annotated[
-        int | None, Parameter(help="Labeled images, equally many per class. Default: 50, or all of your data.")
+        str | None,
+        Parameter(
+            help="Number of labeled images, equally many per class, or a table of the labels of a folder's images. "
+            "Default: 50, or all of your data."
+        ),
     ] = None,
+    target: Annotated[str | None, Parameter(help="Label column of a table. Default: label.")] = None,
     classes: Annotated[
         str | None,
         Parameter(help="Class numbers such as 3,5, or a superclass of cifar100 such as fish. Default: all."),
@@ -121,15 +126,17 @@ def show(
         raise ValueError(f"rows must be at least 1, got {rows}")
     if out.suffix.lower() != ".png":
         raise ValueError(f"out must be the name of a .png file, got {str(out)!r}")
-    if is_folder(name):
+    number = int(labels) if labels is not None and labels.isdecimal() else None
+    table = None if labels is None or number is not None else str(Path(labels).absolute())
+    if is_folder(name) and table is None:
         print(survey(name))
     numbers = tuple(map(int, classes.split(","))) if classes and re.fullmatch(r"\d+(,\d+)*", classes) else classes
-    if labels is None and name in DATA_SETS:
-        labels = _LABELS
     place = str(data) if data is not None else None
     task = FewLabels(
         name,
-        labels=labels,
+        labels=_LABELS if labels is None and name in DATA_SETS else number,
+        labels_file=table,
+        target=target,
         seed=seed,
         classes=numbers,
         folder=place,

@@ -180,6 +180,8 @@ def _matrix(path: Path, predictor: "Predictor") -> "np.ndarray":
     from refprior.data.files import read_table
 
     columns = predictor.preparation
+    if predictor.like.pictures:
+        raise ValueError("the model takes pictures, not a table: give image files, folders of them, or a .npz file")
     if isinstance(columns, Columns):
         return columns(read_table(path, columns.text_columns))
     table = read_table(path)
@@ -219,8 +221,10 @@ def _block(predictor: "Predictor", source: Source, skip: Skip | None) -> Iterato
         numbers = (values.tolist() for values in (probability, split.total, split.between))
         yield from map(Row, source.names, labels, *numbers)
     except ValueError as error:
-        if skip is None or not isinstance(source.inputs, list):
+        if not isinstance(source.inputs, list):
             raise
+        if skip is None:
+            raise ValueError(f"{one_line(error)}; --keep-going skips unreadable files") from None
         if len(source.inputs) == 1:
             skip(source.inputs[0], error)
             return

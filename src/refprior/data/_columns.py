@@ -6,6 +6,7 @@
 # n rows, F features
 
 import logging
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
@@ -346,7 +347,8 @@ def _fitted_number(name: str, values: np.ndarray, first: bool) -> Number | str:
         return "the same in each row"
     whole = bool((known == np.rint(known)).all())
     if whole and len(known) > 2 and len(np.unique(known)) == len(known):
-        named = name.casefold().replace("_", " ").replace("-", " ").split()[-1:] in [[word] for word in _IDS]
+        words = re.findall("[A-Z]?[a-z]+|[A-Z]+", name)  # of customer_id, PassengerId, userID
+        named = bool(words) and words[-1].lower() in _IDS
         in_order = first and np.ptp(known) == len(known) - 1 and bool((np.diff(known) > 0).all())
         if named or in_order:
             return "a different number in each row"

@@ -593,15 +593,13 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         )
         shares = shares_of(task)
         target = _target(self.class_prior, shares)
-        named = self.inputs if isinstance(self.inputs, str) else "components" if start is None else self.inputs_
-        if named in choices and projection is not None and self.inputs in (None, named):
-            choices = {named: choices[named]._replace(inputs=inputs)}
-        elif named in choices and (self.inputs == named or (self.inputs is None and start is not None)):
-            choices = {named: choices[named]}
-        elif self.inputs is not None or not choices or task.unlabeled.dtype != torch.float32:
+        custom = any(part is not None for part in (self.method, self.network, self.views))
+        if not choices or not isinstance(self.inputs, str | None) or task.unlabeled.dtype != torch.float32:
             choices = {"given": Candidate(inputs, views=None)}
-        elif self.warm_start or any(part is not None for part in (self.method, self.network, self.views)):
-            choices = {"components": choices["components"]}
+        elif custom or self.warm_start or self.inputs is not None or projection is not None:
+            named = self.inputs or ("components" if start is None else self.inputs_)
+            one = choices.get(named, choices["components"])
+            choices = {named: one if projection is None else one._replace(inputs=inputs)}
         recipes = {name: self._recipe_for(task, one, seed) for name, one in choices.items()}
         name, trials = (next(iter(recipes)), {}) if self.warm_start else choose(recipes, task, self.device)
         recipe = recipes[name]

@@ -104,7 +104,7 @@ def side_by_side(X: Any) -> Any:
     if not spaces(X):
         return X
     check_consistent_length(*X)
-    if any(is_sparse(part) for part in X):
+    if any(sparse.issparse(part) for part in X):
         return sparse.hstack(X, format="csr")
     return np.concatenate([np.asarray(part) for part in X], axis=1)
 
@@ -122,7 +122,7 @@ def as_trained(estimator: Any, X: object) -> Any:
     rows = checked(estimator, X, reset=False)
     if rows.ndim > 2 or estimator.run_.data.dtype == "int64":
         return rows
-    return rows.astype(np.float32) if is_sparse(rows) else as_numbers(rows, tokens=False)
+    return rows.astype(np.float32) if sparse.issparse(rows) else as_numbers(rows, tokens=False)
 
 
 @dataclass(frozen=True)
@@ -145,14 +145,16 @@ def prepared(
     """
     if not isinstance(inputs, Inputs | None):
         raise ValueError(f"inputs must be a transform of refprior.data such as PrincipalComponents(…), got {inputs!r}")
+    default: Inputs = Standardize()
+    if rows.ndim == 2:  # the first principal components on a common scale
+        default = PrincipalComponents(min(COMPONENTS, rows.shape[1]), whitening=0, scaled="all")
     if too_large(rows):
-        projection = fitted or fitted_projection(rows, inputs or components(rows.shape[1:]), seed)
+        projection = fitted or fitted_projection(rows, inputs or default, seed)
         return projected(rows, projection), Identity(), projection
-    rows = rows.toarray() if is_sparse(rows) else rows
+    rows = rows.toarray() if sparse.issparse(rows) else rows
     values = as_numbers(rows, tokens=isinstance(inputs, Identity))
     if values.ndim == 2 and values.dtype == np.float32:
         warn_of_scales(rows, units=inputs is None)
-    default = Standardize() if values.ndim > 2 else components(values.shape[1:])
     return values, inputs or default, None
 
 
@@ -164,21 +166,12 @@ def row_fingerprints(rows: Any) -> Tensor:
 
 def too_large(rows: Any) -> bool:
     """Return whether rows are sparse and would take too much memory as an array."""
-    return is_sparse(rows) and 4 * rows.shape[0] * rows.shape[1] > _DENSE
-
-
-def is_sparse(rows: object) -> bool:
-    return bool(sparse.issparse(rows))
-
-
-def components(shape: tuple[int, ...]) -> PrincipalComponents:
-    """Return the default transformation of vectors: the first principal components on a common scale."""
-    return PrincipalComponents(min(COMPONENTS, *shape), whitening=0, scaled="all")
+    return bool(sparse.issparse(rows)) and 4 * rows.shape[0] * rows.shape[1] > _DENSE
 
 
 def as_numbers(rows: Any, tokens: bool) -> np.ndarray:
     """Convert to int64 for token ids, uint8 for pixels, and float32 otherwise: (n, *shape) -> (n, *shape)."""
-    dense: np.ndarray = rows.toarray() if is_sparse(rows) else np.asarray(rows)
+    dense: np.ndarray = rows.toarray() if sparse.issparse(rows) else np.asarray(rows)
     if tokens and dense.dtype.kind in "iu":
         return dense.astype(np.int64)
     if dense.ndim > 2 and dense.dtype == np.uint8:

@@ -79,6 +79,8 @@ def export(predictor: Predictor, path: Path | str, kind: Graph = "onnx") -> None
     metadata = {name: json.dumps(value, ensure_ascii=False) for name, value in known.items()}
     with _from_others(), torch.no_grad():
         program = torch.export.export(whole, (inputs,), dynamic_shapes=({0: torch.export.Dim("rows", min=1)},))
+    for node in program.graph.nodes:
+        node.meta.pop("stack_trace", None)  # which names files of this machine
 
     if kind == "torch":
         buffer = io.BytesIO()  # torch aborts the process if it writes to a full disk itself
@@ -91,6 +93,8 @@ def export(predictor: Predictor, path: Path | str, kind: Graph = "onnx") -> None
             program, dynamo=True, verbose=False, input_names=[INPUTS], output_names=[PROBABILITIES]
         )
         model = cast(Any, translated).model_proto
+        for node in model.graph.node:
+            node.ClearField("metadata_props")  # traces of the translation, with files of this machine
         if isinstance(predictor.preparation, Columns):
             model = with_columns(model, predictor.preparation, INPUTS)
     for name, text in metadata.items():
