@@ -343,7 +343,8 @@ def tables(rows: Rows, seeds: set[int]) -> str:
 
     Of the best particle, of a particle on average, of the mixture before and after 4 answers under the truth "last
     cue", of the particles weighted by their likelihoods alone, and of the mixture under the worst truth; and the share
-    of runs with a warning that the labels may not determine the task, of those that recorded it.
+    of runs with a warning that the labels may not determine the task, of those that recorded it. Differences are of the
+    mixture.
     """
     lines = [" ".join([f"{'cell':56} seeds rules warned", *(f"{name:>12}" for name in COLUMNS)])]
     for name, found in sorted(rows.items()):
@@ -356,7 +357,7 @@ def tables(rows: Rows, seeds: set[int]) -> str:
             lines.append(" ".join([f"{name:56} {len(records):5} {count:5.1f} {shown}", *cells]))
     lines += [
         "",
-        "underspecified K16 - another method: truth and worst truth after 4 answers, paired mean ± standard error",
+        "underspecified K16 - another method, paired mean ± standard error: truth after 0 and 4 answers, worst truth",
     ]
     ours = "underspecified K16"
     for name, other in product(
@@ -367,7 +368,7 @@ def tables(rows: Rows, seeds: set[int]) -> str:
         if common:
             gaps = (
                 [100 * (get(rows[name][s]) - get(theirs[s])) for s in common]
-                for get in map(COLUMNS.__getitem__, ("4 answers", "worst truth"))
+                for get in map(COLUMNS.__getitem__, ("0 answers", "4 answers", "worst truth"))
             )
             cells = [f"{mean:6.1f} ± {sd / math.sqrt(len(common)):4.1f}" for mean, sd in map(spread, gaps)]
             lines.append(" ".join([f"{name:64} {other:12} {len(common):5}", *cells]))

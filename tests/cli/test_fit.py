@@ -162,6 +162,7 @@ def test_folds_score_without_a_test_part_and_find_a_wrong_label(table: Path) -> 
         r"^Predicted shares of the classes, and those of the labels, %: cat \d+\.\d \(33\.3\), dog ",
     ):
         assert re.search(line, done.stdout, re.MULTILINE)
+    assert "check first: row 16 (owl, not dog?)" in done.stdout
     evaluated = refprior("evaluate", "run", "--labels", "labels.csv", cwd=table)
     assert evaluated.returncode == 0, evaluated.stderr
     assert "check first: row 16 (owl, not dog?)" in evaluated.stdout

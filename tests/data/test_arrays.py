@@ -49,7 +49,11 @@ def test_groups_are_those_of_the_test_part(tmp_path: Path) -> None:
     assert drawn.test is not None
     pixels = torch.from_numpy(IMAGES.transpose(0, 3, 1, 2).copy())
     assert torch.equal(drawn.test.inputs, pixels[[int(name) for name in drawn.test_groups]])
-    with pytest.raises(DataError, match="groups must be one number for each input"):
+    named = read_npz(save(path, images=IMAGES, labels=LABELS, split=split, groups=np.where(split, "north", "south")))
+    assert named.test_groups == ("north",) * 3
+    with pytest.raises(DataError, match="groups must be integers or names, got float64"):
+        read_npz(save(path, images=IMAGES, labels=LABELS, split=split, groups=np.arange(12.0)))
+    with pytest.raises(DataError, match="groups must be one value for each input"):
         read_npz(save(path, images=IMAGES, labels=LABELS, split=split, groups=np.arange(11)))
     known, rest, held = (pixels[:9], LABELS[:9]), pixels[:0], (pixels[9:], LABELS[9:])
     task = task_from_arrays(known, rest, held, test_groups=["a", 7, "a"])
@@ -79,7 +83,7 @@ def test_bad_files_are_named(tmp_path: Path) -> None:
         path.write_bytes(content)
         with pytest.raises(DataError, match=r"toy.npz: not a readable"):
             load_arrays(path, ("pictures",))
-    with pytest.raises(DataError, match=r"labels must be one number for each input, shape \(12,\), got \(11,\)"):
+    with pytest.raises(DataError, match=r"labels must be one value for each input, shape \(12,\), got \(11,\)"):
         read_npz(save(path, images=IMAGES, labels=LABELS[1:], split=LABELS))
     with pytest.raises(DataError, match="split must be integers, got float64"):
         read_npz(save(path, images=IMAGES, labels=LABELS, split=LABELS / 2))

@@ -2,6 +2,7 @@
 
 import logging
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +139,7 @@ def test_lost_classes_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
         report.warn()
     assert report.lost_classes == ("dog",)
     assert "class 'dog' has 50 % of the labels, and is predicted for 2.0 % of the pool" in caplog.text
+    assert "Not scored: the labels were not divided into folds" in str(replace(report, scores=None))
 
 
 def test_conformal_sets_by_brute_force() -> None:

@@ -184,6 +184,8 @@ def test_sparse_rows_and_integer_labels_are_known_again(large: bool, monkeypatch
     found.given(rows[700:703], np.array([1.0, np.nan, 0.0]))
     assert found.predictor_.evidence is not None
     assert found.predictor_.evidence.count == 2
+    assert not {3, 5, 700, 702} & {*found.suggest(rows[:703], 301, about="inputs").tolist()}
+    assert found.predictor_.predict(rows[:2]).dtype.kind == "i"
 
 
 def test_an_ordinary_fit_suggests_what_it_did() -> None:

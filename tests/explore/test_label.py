@@ -86,6 +86,9 @@ def test_checked_labels_leave_the_list_and_come_back(tmp_path: Path) -> None:
     quality = load(tmp_path / "run").label_quality()
     assert [first["index"], second["index"]] == quality.order[:2].tolist()
     assert first["right"] == quality.right.min()
+    assert not quality.informative  # after three steps
+    assert before["checks"]["doubtful"] == 0
+    assert "rate" not in before["checks"]
     assert (str(first["given"]), str(first["suggested"])) == (
         str(quality.given[first["index"]]),
         str(quality.suggested[first["index"]]),

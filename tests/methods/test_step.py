@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from refprior.methods import Batch, Loss, Needs, Step, split_heads
+from refprior.methods import Batch, LabelWeights, Loss, Needs, Step, split_heads
 from refprior.methods._step import Model
 from refprior.networks import MLP
 from refprior.particles import Particles
@@ -116,6 +116,18 @@ def test_guesses_are_a_pass_of_their_own_without_gradient_and_without_a_trace() 
     assert particles.network.get_buffer("1.running_mean").abs().max() == 0
     torch.testing.assert_close(torch.cat(guesses, 1), other(torch.cat([first, second])))
     assert step_of(Noted(), independent=True).guess(first)[0].shape == (1, 3, 3)
+
+
+def test_labels_that_are_predicted_twice_are_doubted_once() -> None:
+    weights, doubted = LabelWeights(torch.tensor([[1.0, 2.0], [2.0, 0.0]]), lambda log_p: torch.tensor([0.5, 0.25])), []
+    for _ in range(2):
+        log_p = torch.zeros(2, 2, 3, requires_grad=True)
+        seen = log_p * 1
+        weights.apply(seen)
+        seen.sum().backward()
+        assert log_p.grad is not None
+        doubted.append(log_p.grad[..., 0].tolist())
+    assert doubted == 2 * [[[0.5, 0.5], [1.0, 0.0]]]
 
 
 def test_a_batch_is_empty_where_nothing_is_needed() -> None:

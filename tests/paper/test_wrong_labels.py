@@ -2,10 +2,13 @@
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
-from experiments.wrong_labels import COMPARED, MARKS, OURS, Page, Rows, compared_columns, main, name_of
+from experiments import wrong_labels
+from experiments.cells import Rows, main, marks
+from experiments.wrong_labels import COMPARED, OURS, Page, compared_columns, name_of
 
 SEEDS = range(5, 10)
 
@@ -59,15 +62,43 @@ def test_a_cell_without_all_seeds_does_not_count() -> None:
     assert line[1:] == ["**91.0 ± 0.2**", "90.0 ± 0.0 (+1.0 ± 0.2)", "–", "90.0 ± 0.0 (+1.0 ± 0.2)", "–"]
 
 
-def test_a_page_keeps_what_surrounds_the_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    page, results = tmp_path / "page.md", tmp_path / "results.jsonl"
-    page.write_text(f"before\n{MARKS[0]}stale{MARKS[1]}\nafter\n", "utf-8")
+def test_a_page_keeps_what_surrounds_the_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page, results, (begin, end) = tmp_path / "page.md", tmp_path / "results.jsonl", marks("wrong_labels.py")
+    page.write_text(f"before\n{begin}stale\n{end}\nafter\n", "utf-8")
     rows = record(lambda column: 1.0)
     lines = [{"cell": name, "seed": seed, **row} for name, seeds in rows.items() for seed, row in seeds.items()]
     results.write_text("\n".join(map(json.dumps, lines)), "utf-8")
     monkeypatch.setattr("sys.argv", ["wrong_labels.py", str(results), "--write", str(page)])
-    main()
+    main(None, [], wrong_labels.pages, seeds="5,6,7,8,9")
     text = page.read_text("utf-8")
-    assert text.startswith(f"before\n{MARKS[0]}Goals:\n\n| goal |")
-    assert text.endswith(f"{MARKS[1]}\nafter\n")
+    assert text.startswith(f"before\n{begin}Goals:\n\n| goal |")
+    assert text.endswith(f"{end}\nafter\n")
     assert "stale" not in text
+    page.write_text("no marks\n", "utf-8")
+    with pytest.raises(SystemExit):
+        main(None, [], wrong_labels.pages, seeds="5,6,7,8,9")
+    assert "has no lines <!-- tables of experiments/wrong_labels.py -->" in capsys.readouterr().err
+    assert page.read_text("utf-8") == "no marks\n"
+
+
+def test_measured_cells_are_skipped_and_impossible_ones_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results, measured = tmp_path / "results.jsonl", []
+
+    def measure(name: str, seed: int) -> dict[str, float]:
+        if name == "b" and seed == 5:
+            raise ValueError("class '8' has one label")
+        measured.append((name, seed))
+        return {"test": 0.5}
+
+    results.write_text('{"cell": "a", "seed": 5, "test": 0.9}\n', "utf-8")
+    cells = [(name, partial(measure, name)) for name in ("a", "b", "c")]
+    monkeypatch.setattr("sys.argv", ["wrong_labels.py", str(results), "--only", "[ab]", "--seeds", "5,6"])
+    for _ in range(2):
+        main(None, [cells], wrong_labels.pages, seeds="5")
+    assert measured == [("a", 6), ("b", 6)]
+    assert "b, seed 5: class '8' has one label" in capsys.readouterr().err
+    assert len(results.read_text("utf-8").splitlines()) == 3

@@ -145,14 +145,30 @@ def test_saturated_predictions_have_finite_posteriors(certain: bool) -> None:
 
 def test_the_labels_to_check_first_come_first() -> None:
     quality = LabelQuality(
-        right=np.array([0.9, 0.1, 0.4]),
-        given=np.array(["cat", "dog", "cat"]),
-        suggested=np.array(["cat", "cat", "dog"]),
-        index=np.array([5, 7, 9]),
-        error_rate=0.33,
+        right=np.array([0.9, 0.1, 0.4, *np.full(9, 0.9)]),
+        given=np.array(["cat", "dog", "cat", *["cat", "dog", "owl"] * 3]),
+        suggested=np.array(["cat", "cat", "dog", *["cat", "dog", "owl"] * 3]),
+        index=np.arange(5, 17),
+        error_rate=0.17,
     )
-    assert quality.order.tolist() == [1, 2, 0]
-    assert repr(quality) == "3 labels, about 33 % wrong; check first: 7 (dog, not cat?), 9 (cat, not dog?)"
+    assert quality.order.tolist() == [1, 2, 0, *range(3, 12)]
+    assert repr(quality) == "12 labels, about 17 % wrong; check first: 6 (dog, not cat?), 7 (cat, not dog?)"
+
+
+def test_particles_that_know_nothing_find_no_wrong_labels() -> None:
+    """Random predictions of ten classes agree by chance, and so does a single class that 90 % of the labels have."""
+    draw = np.random.default_rng(0)
+    given, random, usual = draw.integers(0, 10, 50), draw.integers(0, 10, 50), np.repeat([0, 1], [45, 5])
+    constant = np.zeros(50, dtype=int)
+
+    def quality(given: np.ndarray, suggested: np.ndarray) -> LabelQuality:
+        return LabelQuality(np.full(50, 0.4), given, suggested, np.arange(50), error_rate=0.6)
+
+    assert not quality(given, random).informative
+    assert not quality(usual, constant).informative
+    assert repr(quality(given, random)) == "50 labels, predicted no better than chance: wrong ones cannot be found"
+    assert quality(given, np.where(np.arange(50) % 2, given, random)).informative  # about half of the labels
+    assert quality(usual, usual).informative
 
 
 def noisy(particles: int, noise: float, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:

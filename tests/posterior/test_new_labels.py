@@ -75,11 +75,27 @@ def test_a_label_that_half_of_the_particles_expect_is_no_reason_for_doubt() -> N
         assert found.explained, found  # although one of them is a little below chance
     sure = torch.tensor([[0.99, 0.01]]).log().expand(3, 8, 2)
     found = Evidence(uniform(3, sure))
-    chance, best = -2 * math.log(2), -2 * math.log(2) - math.log(3)
-    assert replace(found, log_average=best + 0.01, log_chance=chance, log_likelihood=torch.full((3,), -9.0)).explained
-    doubt = replace(found, log_average=best - 0.01, log_chance=chance, log_likelihood=torch.full((3,), -9.0), count=2)
-    assert not doubt.explained
-    assert str(doubt).startswith("the 2 new labels are less likely under the particles (-2.5 nats) than under chance")
+    chance, doubt = -8 * math.log(2), math.log(3)
+    for one, mean, explained in (
+        (chance - doubt + 0.01, -99.0, True),  # one particle is right
+        (-99.0, chance + doubt + 0.01, True),  # the average is
+        (chance - doubt - 0.01, chance + doubt - 0.01, False),
+    ):
+        likelihood = torch.full((3,), one, dtype=torch.float64)
+        told = replace(found, log_likelihood=likelihood, log_average=mean, log_chance=chance, count=8)
+        assert told.explained == explained
+    assert str(told).startswith("the 8 new labels are less likely if one particle is right (-6.7 nats) than by chance")
+
+
+def test_answers_at_random_are_not_explained_by_an_average_that_says_nothing() -> None:
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.tensor([[0, 0, 1, 1], [0, 1, 0, 1], [1, 0, 1, 0], [1, 1, 0, 0]]).repeat(1, 3)  # four rules
+    rules = torch.tensor([[0.99, 0.01], [0.01, 0.99]]).log()[labels]
+    y = torch.randint(0, 2, (12,), generator=generator)
+    found = Evidence(uniform(4, rules)).update(rules, y)
+    assert found.log_average > found.log_chance - math.log(3)
+    assert not found.explained
+    assert Evidence(uniform(4, rules)).update(rules, labels[2]).explained
 
 
 def test_impossible_labels_stay_finite_without_noise() -> None:

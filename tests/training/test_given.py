@@ -186,9 +186,9 @@ def test_labels_that_no_particle_explains_are_said(run: Run, caplog: pytest.LogC
     assert found.evidence is not None
     assert not found.evidence.explained
     (record,) = caplog.records
-    assert record.getMessage().startswith("the 4 new labels are less likely under the particles (-")
+    assert record.getMessage().startswith("the 4 new labels are less likely if one particle is right (-")
     assert record.getMessage().endswith(
-        "than under chance (-2.8 nats): the right rule is probably not among the particles; train with these labels"
+        "than by chance (-2.8 nats): the right rule is probably not among the particles; train with these labels"
     )
     assert "less likely" in found._repr_html_()
 

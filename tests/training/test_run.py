@@ -106,7 +106,7 @@ def test_the_posterior_is_that_of_the_labels_left_out(folded: Run) -> None:
 
 
 def test_labels_that_trained_all_particles_cannot_weight_them(run: Run) -> None:
-    with pytest.raises(ValueError, match="the labels trained all particles and cannot weight them: train with folds"):
+    with pytest.raises(ValueError, match="labels trained all particles and cannot weight them: train it with folds"):
         run.posterior()
     with pytest.raises(ValueError, match="cannot weight them"):
         run.predict_proba(run.task.held_out.inputs[:2], weighting="likelihood")
@@ -586,6 +586,13 @@ def test_label_quality_names_the_classes(folded: Run) -> None:
     assert quality.suggested.tolist() == [folded.task.classes[c] for c in found.log_probabilities.argmax(-1)]
     assert quality.error_rate == pytest.approx(((1 - quality.right).sum() + 0.5) / 51)
     assert quality.index.tolist() == list(range(50))
+
+
+def test_folds_that_cannot_be_say_why() -> None:
+    run = train(perceptron(particles=1, folds="auto", steps=2))
+    for ask in (run.out_of_fold, run.label_quality, run.posterior):
+        with pytest.raises(ValueError, match=": a single particle would never learn the labels that it leaves out"):
+            ask()
 
 
 def test_a_run_without_folds_has_no_predictions_out_of_fold(run: Run) -> None:

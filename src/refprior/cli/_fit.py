@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from refprior.cli._options import Device, Set, check_folder, whole
 from refprior.cli._tables import print_table
-from refprior.cli._train import show_folder
+from refprior.cli._train import show_doubtful_labels, show_folder
 
 if TYPE_CHECKING:
     from refprior.data import Task
@@ -137,6 +137,8 @@ def fit(
     if report.scores is not None and run.temperature != 1:
         print(f"Temperature of the ensemble: {run.temperature:.2f}")
     report.warn()
+    if run.has_folds:
+        show_doubtful_labels(run)
     if run.task.test is not None:
         copies = len({test for _, test in duplicates(run.task.unlabeled, run.task.test.inputs)})
         if copies:

@@ -101,8 +101,8 @@ def train(
         return None
     with working("writing the report"):
         groups = write_report([folder], folder / "report.html")
-    print_table(few_side_by_side(rows(groups)))
     show_out_of_fold(run)
+    print_table(few_side_by_side(rows(groups)))
     return print(f"Run folder: {folder}")
 
 
@@ -148,9 +148,15 @@ def show_out_of_fold(run: "Run") -> None:
         text = str(last.out_of_fold)
         calibrated = f" Temperature of the ensemble: {run.temperature:.2f}." if last.temperature is not None else ""
         print(f"{text[0].upper()}{text[1:]}, with 95 % intervals.{calibrated}")
-        quality = run.label_quality()
-        if (quality.right < 0.5).any():
-            print(printable(f"{quality}. To correct labels: refprior explore {shlex.quote(str(run.path))}"))
+        show_doubtful_labels(run)
+
+
+def show_doubtful_labels(run: "Run") -> None:
+    """Print the labels that are probably wrong and how to correct them; nothing if there are none."""
+    quality = run.label_quality()
+    if (quality.right < 0.5).any():
+        correct = f". To correct labels: refprior explore {shlex.quote(str(run.path))}" if quality.informative else ""
+        print(printable(f"{quality}{correct}"))
 
 
 def show_custom_data(custom: "CustomData", recipe: "Recipe") -> None:

@@ -186,7 +186,7 @@ def read_npz(path: str | Path, test: int | None = None) -> DataSet:
         inputs, labels = _channels(arrays["images" if "images" in arrays else "inputs"]), arrays["labels"]
         for key in ("labels", "split", "groups"):
             if key in arrays:
-                check_column(arrays[key], key, len(inputs))
+                check_column(arrays[key], key, len(inputs), text=key == "groups")
         train, held = split_parts(arrays.get("split", np.zeros(len(inputs), np.int64)))
         if held.any() and test:
             raise DataError(f"already has a test part, in `split`: leave test out, got test={test}")

@@ -29,7 +29,6 @@ from refprior.estimators._preprocess import (
     as_trained,
     batch_size,
     checked,
-    digests,
     encoded,
     labels_of,
     network_maker,
@@ -40,15 +39,7 @@ from refprior.estimators._preprocess import (
     suitable_views,
 )
 from refprior.estimators._report import FitReport, fit_report
-from refprior.labeling import (
-    SETTLED,
-    About,
-    most_decisive,
-    most_informative,
-    most_typical,
-    rule_probabilities,
-    settled_message,
-)
+from refprior.labeling import About, about_rules, most_informative, most_typical
 from refprior.methods import AdaptiveReferencePrior, Method, ReferencePrior
 from refprior.posterior import (
     NOISE,
@@ -256,8 +247,7 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         self.run_: Run = run
         self.predictor_: Predictor = plan.deployed(run)
         self._labeled: Tensor = run.normalizer(run.task.labeled.inputs).cpu()  # as the networks see them
-        self._known = plan.known
-        self._given: frozenset[bytes] = frozenset()
+        self._seen = set(plan.labeled.tolist())  # fingerprints of the rows that have had a label
         for name in ("out_of_fold_", "label_quality_", "_cross"):
             self.__dict__.pop(name, None)  # of an earlier fit
         if trial is not None:
@@ -305,7 +295,7 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         names, known = self._names(y)
         check_consistent_length(rows, known)
         self.predictor_ = self.predictor_.given(rows, names, noise=noise)
-        self._given |= frozenset(digests(rows[known]))
+        self._seen |= set(row_fingerprints(rows[known]).tolist())
         return self
 
     def recipe(self, X: object, y: ArrayLike) -> Recipe:
@@ -476,9 +466,9 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         """
         one_of("about", about, get_args(About))
         given, predictor = as_trained(self, X), self.predictor_
-        first: dict[bytes, int] = {}  # equal rows count once
-        for row, mark in enumerate(digests(given)):
-            if mark not in self._known and mark not in self._given:
+        first: dict[int, int] = {}  # equal rows count once
+        for row, mark in enumerate(row_fingerprints(given).tolist()):
+            if mark not in self._seen:
                 first.setdefault(mark, row)
         free = np.fromiter(first.values(), np.int64)
         if not len(free):
@@ -489,11 +479,10 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             evidence = predictor.evidence or Evidence(predictor.log_posterior.cpu())
             rules = self._rules(log_p, evidence.log_prior)
             if about == "rule" or rules.ambiguous:
-                best = max(rule_probabilities(evidence.log_selected, rules))
-                if best >= SETTLED:
-                    log.warning("%s; about='inputs' suggests rows for the next fit", settled_message(best))
-                    return np.empty(0, np.int64)
-                return np.asarray(some[most_decisive(log_p, budget, evidence.log_selected)])
+                decisive, message = about_rules(log_p, rules, evidence, budget)
+                if not decisive:
+                    log.warning("%s; about='inputs' suggests rows for the next fit", message)
+                return np.asarray(some[decisive], np.int64)
         given = given[free]
         if len(predictor.shape) == 1 and len(self._labeled) <= FEW_LABELS:
             chosen = most_typical(predictor.inputs(given), budget, self._labeled)
@@ -624,14 +613,13 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
             name=name,
             trials=trials,
             start=start,
-            known=frozenset(digests(rows[known])),
             rows=np.flatnonzero(known),
             classes=classes,
             log_ratio=None if target is None else torch.from_numpy(np.log(target / shares)).float(),
             projection=projection,
             shape=rows.shape[1:],
             features=names,
-            labeled=None if projection is None else row_fingerprints(rows[known]),
+            labeled=row_fingerprints(rows[known]),
             preparation=columns,
         )
 
@@ -697,14 +685,13 @@ class _Plan(NamedTuple):
     name: str  # of the inputs
     trials: dict[str, Trial]  # of the inputs, by name
     start: Run | None  # the run to continue from
-    known: frozenset[bytes]  # digests of the labeled rows
     rows: np.ndarray  # (n,) positions of the labeled rows
     classes: np.ndarray  # (C,)
     log_ratio: Tensor | None  # (C,) correction of the log-probabilities for the class prior
     projection: Normalizer | None  # of large sparse rows, before the recipe
     shape: tuple[int, ...]  # of a row of X
     features: tuple[str, ...]  # their names
-    labeled: Tensor | None  # (b,) fingerprints of the labeled rows of X, if the run saw their projection
+    labeled: Tensor  # (b,) fingerprints of the labeled rows of X
     preparation: Columns | None  # of a data frame with columns that are no numbers
 
     def deployed(self, run: Run, normalizer: Normalizer | None = None) -> Predictor:
@@ -712,7 +699,8 @@ class _Plan(NamedTuple):
         found = replace(run.predictor(), log_prior_ratio=self.log_ratio, normalizer=normalizer or run.normalizer)
         if self.projection is not None:
             found = replace(found, normalizer=self.projection, shape=self.shape, labeled=self.labeled)
-        return replace(found, features=self.features, preparation=self.preparation)
+        integers = self.classes.dtype.kind in "iu"
+        return replace(found, features=self.features, preparation=self.preparation, integer_labels=integers)
 
 
 def shares_of(task: Task) -> np.ndarray:

@@ -7,7 +7,6 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -157,20 +156,10 @@ def prepared(
     return values, inputs or default, None
 
 
-def digests(rows: Any) -> list[bytes]:
-    """Hash each row by its numbers, independently of their dtype: (n, *shape) -> n digests."""
-    found = []
-    for start in range(0, rows.shape[0], _BLOCK):
-        block = rows[start : start + _BLOCK]
-        dense = np.ascontiguousarray(block.toarray() if is_sparse(block) else block, np.float32)
-        found += [blake2b(row.tobytes(), digest_size=16).digest() for row in dense + np.float32(0)]  # -0 is 0
-    return found
-
-
 def row_fingerprints(rows: Any) -> Tensor:
-    """Return the fingerprints of rows as float32, block by block: (n, D) -> (n,)."""
-    blocks = (rows[start : start + _BLOCK] for start in range(0, rows.shape[0], _BLOCK))
-    return torch.cat([fingerprints(torch.from_numpy(as_numbers(block, tokens=False))) for block in blocks])
+    """Return the fingerprints of rows as float32, block by block: (n, *shape) -> (n,)."""
+    blocks = (rows[start : start + _BLOCK] for start in range(0, max(1, rows.shape[0]), _BLOCK))
+    return torch.cat([fingerprints(torch.from_numpy(as_numbers(block, tokens=False)).float()) for block in blocks])
 
 
 def too_large(rows: Any) -> bool:

@@ -82,7 +82,7 @@ class FitReport:
         tried = ", ".join(f"{name} {loss:.2f}" for name, loss in sorted(self.losses.items(), key=lambda pair: pair[1]))
         lines = [f"Inputs: {self.inputs}" + (f", nats per left out label: {tried}" if tried else "")]
         if self.scores is None:
-            lines.append("Not scored: out-of-fold scores need two labels per class")
+            lines.append("Not scored: the labels were not divided into folds")
         else:
             lines.append(f"Out of fold with 95 % intervals{str(self.scores).removeprefix('out of fold')}")
         for name, found in self.baselines.items():

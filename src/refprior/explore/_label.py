@@ -253,8 +253,8 @@ def _shown_checks(run: Run, quality: LabelQuality | None, questions: Questions) 
     return {
         "open": [doubted(index) for index in order[:SHOWN]],
         "checked": [{**doubted(index), "label": label} for index, label in questions.checked[: -SHOWN - 1 : -1]],
-        "doubtful": int((quality.right[order] < 0.5).sum()),
-        "rate": quality.error_rate,
+        "doubtful": int((quality.right[order] < 0.5).sum()) if quality.informative else 0,
+        **({"rate": quality.error_rate} if quality.informative else {}),
     }
 
 

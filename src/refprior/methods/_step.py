@@ -134,7 +134,7 @@ class LabelWeights:
     """How much each label of a batch counts for each particle; 0 hides a label from a particle."""
 
     weights: Tensor  # (K, b)
-    trust: Callable[[Tensor], Tensor] | None = None  # (K, b, C) log-probabilities -> (b,) further factors of the labels
+    trust: Callable[[Tensor], Tensor] | None = None  # (K, b, C) log-probabilities -> (b,) factors, taken once a step
     applied: bool = False  # a method that never predicts the labeled inputs as they are cannot have its labels weighted
 
     def apply(self, log_p: Tensor) -> None:
@@ -144,7 +144,7 @@ class LabelWeights:
         """
         self.applied = True
         if self.trust is not None:
-            self.weights = self.weights * self.trust(log_p.detach())
+            self.weights, self.trust = self.weights * self.trust(log_p.detach()), None
         if log_p.requires_grad:
             log_p.register_hook(lambda slope: slope * self.weights.unsqueeze(-1).to(slope.dtype))
 

@@ -190,7 +190,20 @@ class LabelQuality:
         """Positions in these arrays by probability, the labels to check first at the beginning: (n,)."""
         return np.argsort(self.right, kind="stable")
 
+    @property
+    def informative(self) -> bool:
+        """Whether the particles predict labels that they have not learned better than chance.
+
+        The lower end of Wilson's 95 % interval of the agreement is compared with the agreement of random predictions
+        with the same class shares, as in Cohen's kappa. If it is below, `right` and `error_rate` say nothing.
+        """
+        classes, n = np.unique([self.given, self.suggested]), len(self.given)
+        chance = sum((self.given == c).mean() * (self.suggested == c).mean() for c in classes)
+        return wilson_interval((self.given == self.suggested).mean(), n)[0] > float(chance)
+
     def __repr__(self) -> str:
+        if not self.informative:
+            return f"{len(self.right)} labels, predicted no better than chance: wrong ones cannot be found"
         first = [i for i in self.order[:_SHOWN] if self.right[i] < 0.5]
         names = [textwrap.shorten(name, _NAME, placeholder=" …") for name in self.names] or self.index
         found = (f"{names[i]} ({self.given[i]}, not {self.suggested[i]}?)" for i in first)

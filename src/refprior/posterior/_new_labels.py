@@ -13,7 +13,7 @@ from refprior._words import counted, in_short
 from refprior.information import finite, log_likelihood, mixture
 
 ROUNDING = 0.05  # of the sum of weights, which may have half precision
-DOUBT = 3  # likelihood ratio of chance to the particles, above which no particle is right
+DOUBT = 3  # likelihood ratio to chance that counts as evidence
 NOISE = 0.05  # probability that a new label is uniform
 
 
@@ -80,11 +80,10 @@ class Evidence:
         labels = counted(self.count, "new label")
         if self.explained:
             return f"{labels}: one particle is right with probability {self.selection:.2f}"
-        best = max(self.log_selection, self.log_average)
+        labels = "the new label is" if self.count == 1 else f"the {labels} are"
         return (
-            f"the {labels} {'is' if self.count == 1 else 'are'} less likely under the particles ({best:.1f} nats) than "
-            f"under chance ({self.log_chance:.1f} nats): the right rule is probably not among the particles; "
-            "train with these labels"
+            f"{labels} less likely if one particle is right ({self.log_selection:.1f} nats) than by chance "
+            f"({self.log_chance:.1f} nats): the right rule is probably not among the particles; train with these labels"
         )
 
     def __repr__(self) -> str:
@@ -151,8 +150,13 @@ class Evidence:
 
     @property
     def explained(self) -> bool:
-        """Whether the particles or their average explain the labels; False if chance is 3 times likelier than both."""
-        return max(self.log_selection, self.log_average) >= self.log_chance - math.log(DOUBT)
+        """Whether the particles explain the labels better than chance.
+
+        False if chance is 3 times likelier than one right particle and the average is not 3 times likelier than chance.
+        The average alone is no explanation: where particles disagree, it is as good as chance for any labels.
+        """
+        doubt = math.log(DOUBT)
+        return self.log_selection >= self.log_chance - doubt or self.log_average >= self.log_chance + doubt
 
     @property
     def _joint(self) -> Tensor:

@@ -214,6 +214,8 @@ def _labels(run: Run) -> str:
     quality = run.label_quality()
     image = as_image(labels_figure(run, quality), "labels that are least probable to be right")
     rate = f"About {100 * quality.error_rate:.0f} % of the labels are wrong."
+    if not quality.informative:
+        rate = "The labels are predicted no better than chance, so that wrong ones cannot be found."
     scores = f"Seed {run.recipe.seed}, {run.out_of_fold()}."
     return note(f"{scores} {rate}") + image.replace("<img ", "<img class='sheet' ")
 

@@ -415,8 +415,9 @@ class Predictor:
         any order; an input that is given again with the same label counts once. The likelihood is that of each
         particle before temperature and class shares, which stay as they are.
 
-        A warning is logged if the labels are 3 times likelier under chance than under the particles. No particle is
-        right then: train with the labels instead. The weights are still those of the evidence.
+        A warning is logged if the labels are 3 times likelier by chance than if one particle is right, and their
+        average is not 3 times likelier than chance: train with the labels then. The weights are still those of the
+        evidence.
 
         Parameters
         ----------
@@ -542,7 +543,7 @@ class Predictor:
                 integer_labels=self.integer_labels,
                 provenance=dict(self.provenance),
                 preparation=preparation_record(self.preparation),
-                evidence=None if evidence is None else _EvidenceRecord.of(evidence),
+                evidence=None if evidence is None else msgspec.convert(evidence, _EvidenceRecord, from_attributes=True),
                 size=(side / MODEL).stat().st_size,
                 sha256=digest(side / MODEL),
             )
@@ -624,10 +625,6 @@ class _EvidenceRecord:
     log_average: float
     count: int
     log_chance: float
-
-    @classmethod
-    def of(cls, evidence: Evidence) -> "_EvidenceRecord":
-        return cls(evidence.noise, evidence.log_average, evidence.count, evidence.log_chance)
 
     def read(self, tensors: dict[str, Tensor]) -> Evidence:
         """Return the evidence with the tensors of a file; a KeyError or ValueError if they do not fit."""

@@ -55,6 +55,7 @@ from refprior.training.loop import (
     held_out,
     new_particles,
     predict_out_of_fold,
+    why_no_folds,
 )
 from refprior.training.recipe import Recipe, check_handed_in, read_recipe, take_apart, to_plain
 from refprior.training.recipe import custom_parts as recorded_parts
@@ -396,9 +397,8 @@ class Run:
             return log_prior
         out = held_out(self.recipe, self.task)
         if out is None:
-            raise ValueError(
-                "the labels trained all particles and cannot weight them: train with folds, or give other labels"
-            )
+            need = self._need_of_folds()
+            raise ValueError(f"the labels trained all particles and cannot weight them: {need}, or use given")
         log_p = self.log_probabilities(self.task.labeled.inputs, ema=ema)
         return held_out_weights(log_p, self.task.labeled.labels, out, log_prior).to(log_prior)
 
@@ -436,7 +436,7 @@ class Run:
         self._check_named()
         found = predict_out_of_fold(self.recipe, self.task, self.normalizer, self._particles(ema))
         if found is None:
-            raise ValueError("the labels of this run were not divided into folds: train it with folds='auto'")
+            raise ValueError(f"the labels of this run were not divided into folds: {self._need_of_folds()}")
         return found
 
     def label_quality(self, *, ema: bool = True) -> LabelQuality:
@@ -509,6 +509,10 @@ class Run:
     def has_folds(self) -> bool:
         """Whether the labels were divided into folds, and outputs are classes."""
         return self.recipe.readout == "outputs" and held_out(self.recipe, self.task) is not None
+
+    def _need_of_folds(self) -> str:
+        """Return what a run without folds needs to have them."""
+        return why_no_folds(self.recipe, self.task) or "train it with folds='auto'"
 
     def rules(self, *, most: int = RULE_INPUTS, ema: bool = True) -> Rules:
         """Group the particles into rules, by the labels that they give to the unlabeled pool.

@@ -19,6 +19,7 @@ from refprior._checks import number
 from refprior._mesh import Mesh, free_memory, joined, usable_device
 from refprior._process import check_memory
 from refprior.data import Identity, Normalizer, Standardize, Task
+from refprior.methods import AdaptiveReferencePrior, ReferencePrior
 from refprior.particles import Particles, convolves
 from refprior.posterior import OutOfFold
 from refprior.training._run import RULE_INPUTS, Run, both
@@ -71,6 +72,7 @@ log = logging.getLogger("refprior")
 _CHECKED = 0.05  # inputs in which rules are searched, as a share of the inputs drawn in training: about 1 % of its time
 _FEWEST = 50  # inputs; fewer do not separate rules reliably
 IMBALANCE = 10  # largest ratio of labels of two classes without a warning
+_DISAGREEING = 0.1  # largest α with which scores out of fold were close to those of the test part
 
 
 @dataclass(frozen=True)
@@ -281,6 +283,7 @@ def _read_task(recipe: Recipe, device: torch.device, mesh: Mesh) -> Task:
         problem = why_no_folds(recipe, task) if recipe.folds == "auto" else None
         if problem is not None:
             log.warning("folds=auto leaves folds off: %s", problem)
+        _warn_of_disagreement(recipe, task)
     if mesh.size > 1:
         mesh.check_same("a recipe", recipe.to_dict())
         mesh.check_same("data", msgspec.to_builtins(task.fingerprint()))
@@ -344,6 +347,19 @@ def _warn_of_imbalance(recipe: Recipe, task: Task) -> None:
             min(counts),
             fewest,
         )
+
+
+def _warn_of_disagreement(recipe: Recipe, task: Task) -> None:
+    """Warn if particles with folds are rewarded at the end for contradicting labels that others have learned."""
+    method = recipe.method
+    if isinstance(method, ReferencePrior | AdaptiveReferencePrior) and held_out(recipe, task) is not None:
+        last = method.alpha if method.final_alpha is None else method.final_alpha
+        if last > _DISAGREEING:
+            log.warning(
+                "alpha=%g rewards particles that contradict labels of others: scores out of fold are too low, and "
+                "right labels look wrong; set method=AdaptiveReferencePrior or method.final_alpha=0",
+                last,
+            )
 
 
 def _warn_of_rules(run: Run, device: torch.device) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import pytest
 import torch
@@ -183,6 +184,24 @@ def test_auto_makes_no_folds_where_it_cannot_and_reports_why(
     assert f"folds=auto leaves folds off: {reason}" in caplog.text
     same = train(replace(make(), steps=2))
     assert all(a.equal(b) for a, b in zip(run.ema.parameters(), same.ema.parameters(), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("method", "folds", "warned"),
+    [
+        (rp.ReferencePrior(alpha=0.4), "auto", True),
+        (rp.ReferencePrior(alpha=0.4), "off", False),
+        (rp.ReferencePrior(alpha=0.4, final_alpha=0.0), "auto", False),
+        (rp.ReferencePrior(), "auto", False),
+        (rp.methods.AdaptiveReferencePrior(final_alpha=0.4), "auto", True),
+    ],
+)
+def test_scores_of_particles_that_are_rewarded_for_disagreement_are_doubted(
+    method: Method, folds: Literal["off", "auto"], warned: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, "refprior"):
+        train(perceptron(method=method, folds=folds, steps=1))
+    assert ("alpha=0.4 rewards particles that contradict labels of others" in caplog.text) == warned
 
 
 def test_folds_that_cannot_be_are_rejected() -> None:

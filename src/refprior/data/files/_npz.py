@@ -141,12 +141,12 @@ def channels_first(images: np.ndarray) -> np.ndarray:
     raise DataError(f"images of shape {images.shape}, expected (n, h, w) or four dimensions, 1 or 3 of color")
 
 
-def check_column(values: np.ndarray, key: str, count: int) -> None:
-    """Reject what is not one whole number for each input."""
-    if not np.issubdtype(values.dtype, np.integer):
-        raise DataError(f"{key} must be integers, got {values.dtype}")
+def check_column(values: np.ndarray, key: str, count: int, *, text: bool = False) -> None:
+    """Reject what is not one whole number for each input; a name is allowed too if `text`."""
+    if values.dtype.kind not in ("iuU" if text else "iu"):
+        raise DataError(f"{key} must be integers{' or names' if text else ''}, got {values.dtype}")
     if values.shape != (count,):
-        raise DataError(f"{key} must be one number for each input, shape ({count},), got {values.shape}")
+        raise DataError(f"{key} must be one value for each input, shape ({count},), got {values.shape}")
 
 
 def split_parts(split: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
