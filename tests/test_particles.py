@@ -560,3 +560,8 @@ def test_a_pass_as_in_training_falls_back_though_evaluation_was_vectorized() -> 
     before = teacher.execution
     assert teacher.aside(inputs(), as_in=student).shape == (2, 6, 5)
     assert (before, teacher.execution) == ("vectorized", "loop")
+
+
+def test_a_network_that_cannot_fit_is_rejected_without_the_words_of_an_allocator() -> None:
+    with pytest.raises(ValueError, match=r"^the network does not fit into memory: make it smaller$"):
+        Particles(lambda: nn.Linear(2**40, 2**20), 1)

@@ -470,7 +470,9 @@ def _make_networks(make: Callable[[], nn.Module], count: int, block: slice) -> l
     try:
         made = (make() for _ in range(count))
         networks = [network for k, network in enumerate(made) if block.start <= k < block.stop]
-    except (TypeError, RuntimeError) as error:
+    except (TypeError, RuntimeError, MemoryError) as error:
+        if isinstance(error, MemoryError) or "allocate memory" in str(error):
+            raise ValueError("the network does not fit into memory: make it smaller") from None
         raise ValueError(f"the network cannot be made: {error}") from error
     if not all(isinstance(network, nn.Module) for network in networks):
         raise ValueError(f"make must return an nn.Module, it returned a {type(networks[0]).__name__}")

@@ -193,11 +193,13 @@ def test_a_consensus_on_the_device(device: str) -> None:
     assert found == train(recipe).result.evaluation
 
 
-def test_a_classifier_on_the_device(device: str) -> None:
+@pytest.mark.parametrize(("inputs", "steps"), [("columns", 5), pytest.param("auto", 20, marks=pytest.mark.thorough)])
+def test_a_classifier_on_the_device(device: str, inputs: str, steps: int) -> None:
     from refprior.estimators import ReferencePriorClassifier
 
     x = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
     y = np.where(np.arange(60) < 20, (x[:, 0] > 0).astype(int), -1)
-    fitted = ReferencePriorClassifier(steps=20, device=device, particles=2, random_state=0).fit(x, y)
-    plain = ReferencePriorClassifier(steps=20, particles=2, random_state=0).fit(x, y)
+    settings = {"inputs": inputs, "steps": steps, "particles": 2, "random_state": 0}
+    fitted = ReferencePriorClassifier(device=device, **settings).fit(x, y)
+    plain = ReferencePriorClassifier(**settings).fit(x, y)
     np.testing.assert_array_equal(fitted.predict_proba(x), plain.predict_proba(x))

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ from refprior.data import (
 from refprior.methods import FixMatch, Method, ReferencePrior
 from refprior.networks import MLP, SmallCNN, WideResNet
 from refprior.recipes.sweeps._sweep import few_label_methods
-from refprior.training import Optimizer, Recipe, train
+from refprior.training import Optimizer, Recipe, load, train
 from refprior.training.loop import begin
 from refprior.training.loop._draw import prepare_data
 from refprior.training.loop._loop import _block
@@ -63,13 +64,9 @@ def on_photos(**changes: Any) -> Recipe:
     return replace(recipe, **changes)
 
 
-class ChannelsLast(torch.nn.Module):
+class ChannelsLast(SmallCNN):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x.contiguous(memory_format=torch.channels_last)
-
-
-def channels_last() -> torch.nn.Module:
-    return torch.nn.Sequential(ChannelsLast(), WideResNet((3, 16, 16), 4, depth=10, width=1))
+        return super().forward(x.contiguous(memory_format=torch.channels_last))
 
 
 def rows() -> Task:
@@ -171,7 +168,7 @@ VARIANTS: dict[str, Callable[[], Recipe]] = {
         weak=views.Noise(),
         strong=views.Corrupt(),
     ),
-    "channels last": lambda: on_photos(network=channels_last),
+    "channels last": lambda: on_photos(network=partial(ChannelsLast, (3, 16, 16), 4, width=4)),
     "patches": lambda: perceptron(
         task=FewLabels("digits", labels=50),
         inputs=PatchComponents(count=8, filters=16, size=3, cells=2, images=200),
@@ -186,3 +183,20 @@ VARIANTS: dict[str, Callable[[], Recipe]] = {
 @pytest.mark.parametrize("name", cases(VARIANTS))
 def test_every_variant(name: str) -> None:
     check(VARIANTS[name]())
+
+
+@pytest.mark.thorough
+@pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning")  # of the compiler
+def test_a_compiled_network_trains_and_its_weights_are_those_of_the_plain_one(tmp_path: Path) -> None:
+    class Compiled(SmallCNN):
+        @torch.compile(backend="aot_eager")  # all of the compiler but the generated code
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return super().forward(x)
+
+    plain = train(on_photos())
+    compiled = train(on_photos(network=partial(Compiled, (3, 16, 16), 4, width=4)), tmp_path / "run")
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] > 0
+    loaded = load(tmp_path / "run", network=on_photos().network, task=photos)
+    for name, tensor in loaded.ema.state_dict().items():
+        torch.testing.assert_close(tensor, compiled.ema.state_dict()[name], rtol=0, atol=0)
+        torch.testing.assert_close(tensor, plain.ema.state_dict()[name], rtol=1e-4, atol=1e-6)

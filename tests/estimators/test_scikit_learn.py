@@ -7,13 +7,20 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import refprior as rp
 
-ESTIMATORS = [
-    rp.ReferencePriorClassifier(particles=4, steps=100),
+QUICK = [
+    rp.ReferencePriorClassifier(particles=4, steps=100, inputs="columns"),
     rp.ReferencePriorClusterer(3, particles=8, steps=60),
 ]
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-@parametrize_with_checks(ESTIMATORS)  # type: ignore[untyped-decorator]
+@parametrize_with_checks(QUICK)  # type: ignore[untyped-decorator]
 def test_check(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+@pytest.mark.thorough  # each fit trains six kinds of inputs
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+@parametrize_with_checks([rp.ReferencePriorClassifier(particles=4, steps=100)])  # type: ignore[untyped-decorator]
+def test_check_with_chosen_inputs(estimator: Any, check: Any) -> None:
     check(estimator)

@@ -24,6 +24,7 @@ SMALL = {  # networks and inputs that are computed fast
     "cifar10_ssl": {"network.depth": "10"},
     "cifar100_transfer": {"network.depth": "10"},
     "cifar10_ssl_patches": {"inputs.filters": "20"},
+    "cifar10_ssl_medium": {"network.depth": "10"},
     "label_free_transfer": {"data": "digits"},
 }
 

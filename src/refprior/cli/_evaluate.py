@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from refprior._words import counted
+from refprior._words import counted, printable
 from refprior.cli._options import Custom, Device, RunFolder, check_file, check_picture, custom_parts
 from refprior.cli._tables import print_table
 from refprior.cli._train import show_out_of_fold
@@ -60,7 +60,7 @@ def evaluate(
         tables = _consensus_table(run) if run.recipe.readout == "consensus" else _score_tables(run, progress)
         classes = _class_table(run) if per_class else None
         quality = None if labels is None else run.label_quality()
-    print(f"{folder}: step {run.step} of {run.recipe.steps}")
+    print(f"{printable(str(folder))}: step {run.step} of {run.recipe.steps}")
     show_out_of_fold(run)
     if not tables:
         print("The task has neither a test nor a validation part.")

@@ -91,6 +91,7 @@ def test_one_cell_that_is_no_number_makes_a_column_text(cell: str, tmp_path: Pat
         ("a,a\n1,2\n", r"two columns are called 'a'"),
         ("", "the table is empty"),
         (" \n\n", "the table is empty"),
+        (b"a,b\n1,2\n3,\0\n", "a zero byte in line 3: not a text"),
         (b"a,b\n\xff,2\n", "not UTF-8 text, at byte 4"),
         ('a,b\n"1,2\n', "line 2: unexpected end of data"),
         ("a,b\n1," + "x" * 200_000, "line 2: field larger than field limit"),

@@ -95,6 +95,12 @@ def test_any_other_bytes_are_rejected(tmp_path: Path, content: bytes) -> None:
         folder.read_records(tmp_path)
 
 
+def test_a_folder_whose_weights_could_not_be_read_back_is_rejected(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"dcff' is not a name in UTF-8: give a folder with another name"):
+        train(perceptron(), tmp_path / os.fsdecode(b"\xff"))
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_folder_without_metrics_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"has no metrics\.jsonl: nothing was trained there"):
         folder.read_records(tmp_path)

@@ -135,6 +135,8 @@ def _read_csv(file: Path, as_text: Collection[str]) -> Table:
         text = file.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataError(f"{file}: not UTF-8 text, at byte {error.start:,}") from None
+    if "\0" in text:  # numpy drops it at the end of a cell
+        raise DataError(f"{file}: a zero byte in line {text.count(chr(10), 0, text.index(chr(0))) + 1:,}: not a text")
     if not text.strip():
         raise DataError(f"{file}: the table is empty")
     separator = max(",;\t", key=lambda mark: _width(file, text, mark))

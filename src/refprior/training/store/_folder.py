@@ -56,7 +56,11 @@ def check_no_links(folder: Path) -> None:
 
 
 def check_no_strangers(folder: Path) -> None:
-    """Raise a ValueError for a folder that holds something but no run: a run is not mixed into it."""
+    """Raise a ValueError for a folder that holds something but no run, or whose weights could not be read back."""
+    try:
+        str(folder).encode()
+    except UnicodeEncodeError:  # safetensors opens names in UTF-8 only
+        raise ValueError(f"{str(folder)!r} is not a name in UTF-8: give a folder with another name") from None
     names = sorted(path.name for path in folder.glob("*")) if folder.is_dir() else []
     visible = [name for name in names if not name.startswith(".")]
     if visible and not {RECIPE, METRICS, "checkpoints"} & set(visible):
