@@ -511,7 +511,13 @@ class Channel(ABC):
         return self if n == 1 else Repeated(self, n)
 
     @staticmethod
-    def from_scipy(family: Callable[..., Any], *, bounds: ArrayLike, censored_at: float | None = None) -> Channel:
+    def from_scipy(
+        family: Callable[..., Any],
+        *,
+        bounds: ArrayLike,
+        censored_at: float | None = None,
+        bins: ArrayLike | None = None,
+    ) -> Channel:
         """Build a channel from a distribution of scipy.stats.
 
         Counts may be unbounded: those beyond a mass of 1e-17 are omitted, and their share is part of the gap.
@@ -525,6 +531,9 @@ class Channel(ABC):
             Lower and upper end of each parameter, for at most two parameters.
         censored_at : float, optional
             Outcomes from here on are right-censored.
+        bins : array_like, optional
+            Edges of bins, which may begin at -inf and end at inf. The outcome is then the number of the bin. Densities
+            with kinks or jumps (Laplace, uniform, triangular) need bins.
 
         Returns
         -------
@@ -541,7 +550,7 @@ class Channel(ABC):
         """
         from refprior.exact.channels._scipy import from_family  # it makes a subclass of this class
 
-        return from_family(family, bounds, censored_at)
+        return from_family(family, bounds, censored_at, bins)
 
     @staticmethod
     def from_mean(

@@ -7,6 +7,7 @@ as the narrowest distribution there; the certificate compares with twice as many
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -30,11 +31,15 @@ MOST_COUNTS = 200_000  # that are listed
 LEVELS = np.concatenate([10.0 ** np.arange(-17, -1), np.arange(0.05, 0.5, 0.05)])  # quantiles that are panel edges
 
 
-def from_family(family: object, bounds: ArrayLike, censored_at: float | None) -> FunctionChannel:
+def from_family(
+    family: object, bounds: ArrayLike, censored_at: float | None, bins: ArrayLike | None
+) -> FunctionChannel:
     """Find out what the family is, and where its outcomes lie."""
     if not callable(family):
         raise ValueError(f"family must be a function of the parameters, got {family!r}")
     end = None if censored_at is None else number("censored_at", censored_at)
+    if bins is not None and end is not None:
+        raise ValueError("give censored_at or bins: bins that end in inf are censored there")
     box, _ = box_of(bounds, most=2)
     # quantiles are taken at a grid of parameters
     sides = [_tried(low, high, {1: 33, 2: 9}[len(box)]) for low, high in box]
@@ -44,6 +49,8 @@ def from_family(family: object, bounds: ArrayLike, censored_at: float | None) ->
         raise ValueError(f"family failed on {len(box)} parameters, one array each: {error}") from error
     if not hasattr(tried, "ppf"):
         raise ValueError(f"family must return a frozen distribution such as scipy.stats.gamma(2.0), got {tried!r}")
+    if bins is not None:
+        return _binned(family, bounds, tried, np.asarray(bins, dtype=float))
     discrete = hasattr(getattr(tried, "dist", tried), "pmf")
     return (_counts if discrete else _density)(family, bounds, tried, end)
 
@@ -59,8 +66,33 @@ def _parameters(w: Array) -> Array:
     return w.reshape(len(w), -1).T[:, :, None]
 
 
+def _binned(family: Family, bounds: ArrayLike, tried: Any, edges: Array) -> FunctionChannel:
+    """Return the channel whose outcomes are the bins (a, b] between the edges."""
+    if edges.ndim != 1 or len(edges) < 3 or not np.all(np.diff(edges) > 0):
+        raise ValueError("bins must be at least three increasing edges; the first and the last may be infinite")
+    outside = float(np.max(tried.cdf(edges[0]) + tried.sf(edges[-1])))
+    if outside > TAIL_MASS:
+        raise ValueError(f"bins leave out a probability of up to {outside:.1g}: let them begin at -inf and end at inf")
+
+    def function(w: Array) -> Array:
+        """Return log P(a < z <= b) by differences of whichever of cdf and sf is small."""
+        chosen = family(*_parameters(w))
+        below, above = chosen.cdf(edges), chosen.sf(edges)
+        mass = np.where(below[:, 1:] < 0.5, np.diff(below), -np.diff(above))
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(np.maximum(mass, 0.0)))
+
+    return replace(FunctionChannel.build(function, bounds, np.arange(len(edges) - 1.0), None), tail=TAIL_NATS * outside)
+
+
 def _counts(family: Family, bounds: ArrayLike, tried: Any, end: float | None) -> FunctionChannel:
-    low, high = _last(tried, -1), _last(tried, 1) if end is None else np.ceil(end)
+    first = float(np.min(tried.support()[0]))
+    if end is not None and end - first <= MOST_COUNTS:
+        low, high = first, np.ceil(end)
+    elif np.max(tried.sf(first + 5 * MOST_COUNTS)) > 0.5:  # quantiles of scipy would take forever
+        low, high = first, math.inf
+    else:
+        low, high = _last(tried, -1), _last(tried, 1) if end is None else np.ceil(end)
     if not high - low <= MOST_COUNTS:
         beyond = float(np.max(tried.sf(low + MOST_COUNTS))) if np.isfinite(low) else 1.0
         raise ValueError(
@@ -124,8 +156,7 @@ def _why_not(mass: float, errors: list[float]) -> str:
     if errors[-1] > SMOOTH * errors[0]:
         return (
             f"the quadrature misses the density's mass of one by {errors[-1]:.1e}, however fine: it has a kink "
-            "or a jump that moves with the parameter (laplace, uniform, triang); give bins to from_function, with "
-            "differences of the cdf as their probabilities"
+            "or a jump that moves with the parameter (laplace, uniform, triang): pass bins=edges"
         )
     return (
         f"the quadrature misses the density's mass of one by {errors[-1]:.1e}: scales differ too much within the "
