@@ -2,10 +2,10 @@
 Uncertainty and abstention
 ==========================
 
-A model that may say "I do not know" is right more often when it answers. How much more?
+A model that may abstain is more accurate on the rows that it answers. How much more?
 
 The uncertainty of an ensemble has two parts. *Within*: every particle finds the row ambiguous. *Between*: the
-particles disagree, which more labels could settle. Their sum orders the rows.
+particles disagree, which more labels could resolve. Their sum ranks the rows.
 """
 
 import numpy as np
@@ -20,16 +20,16 @@ y[known] = truth[known]
 clf = rp.ReferencePriorClassifier(random_state=0).fit(X, y)
 
 unsure = clf.uncertainty(X)
-order = unsure.total.argsort()  # surest first
+order = unsure.total.argsort()  # most certain first
 right = (clf.predict(X) == truth)[order]
 for share in (0.5, 0.7, 0.9, 1.0):
     correct = 100 * right[: int(share * len(X))].mean()
-    print(f"answers the surest {share:4.0%}: {correct:5.1f} % right")
+    print(f"most certain {share:4.0%}: {correct:5.1f} % correct")
 
 # %%
 
-# Figure: Accuracy among the answered rows over the share that is answered, and the six
-# least sure images
+# Figure: Accuracy on the answered rows over their share, and the six images with the
+# least certain predictions
 import matplotlib.pyplot as plt
 
 figure = plt.figure(figsize=(6.6, 3), layout="constrained")
@@ -39,31 +39,31 @@ answered = np.arange(50, len(X) + 1)
 ax.plot(
     100 * answered / len(X), 100 * right.cumsum()[49:] / answered, color="#0072B2", lw=2
 )
-ax.set(xlabel="answered, %", ylabel="right among them, %")
+ax.set(xlabel="answered rows, %", ylabel="accuracy on them, %")
 ax.grid(alpha=0.3)
 predicted = clf.predict(X)
 for ax, i in zip(sheet.subplots(2, 3).flat, order[::-1][:6], strict=True):
     ax.imshow(X[i].reshape(8, 8), cmap="gray_r")
     ax.set(xticks=[], yticks=[])
-    ax.set_title(f"{truth[i]}, taken for {predicted[i]}")
-sheet.suptitle("least sure", fontsize=10)
+    ax.set_title(f"{truth[i]} as {predicted[i]}")
+sheet.suptitle("least certain: true class as predicted", fontsize=10)
 plt.show()
 
 # %%
-# Which rows to leave out? ``predict_set`` returns the classes that the labels do not rule out, so that the true class
-# is in about nine of ten sets, on average over draws of the labels: with 60 labels, a single draw may miss that by
-# several points (its docstring states the guarantee). A row with one class can be answered, others are for a human.
+# Which rows should a model answer? ``predict_set`` returns the classes that the labels do not rule out. The true class
+# is in about 90 % of the sets, on average over draws of the labels: with 60 labels, a single draw may miss this by
+# several points (its docstring states the guarantee). Answer the rows with one class, and send the others to a person.
 
 sets = clf.predict_set(X[y == -1], coverage=0.9)
 inside = sets[np.arange(len(sets)), truth[y == -1]]
 alone = sets.sum(1) == 1
 print(f"{100 * inside.mean():.0f} % of the sets contain the true class")
 print(f"{100 * alone.mean():.0f} % of the rows have a set of one class")
-print(f"{100 * inside[alone].mean():.1f} % of these are right")
+print(f"{100 * inside[alone].mean():.1f} % of these are correct")
 
 # %%
-# MAPIE makes such sets from labels that were kept out of training, here 200. ``predict_set`` takes the labels of
-# ``fit``, each under particles that have not learned it.
+# MAPIE computes such sets from held-out labels, here 200. ``predict_set`` uses the labels of ``fit``, each with
+# particles that have not learned it.
 
 from mapie.classification import SplitConformalClassifier
 
@@ -82,7 +82,7 @@ for name, found in {
     )
 
 # %%
-# Are the probabilities right as well? Not before they are calibrated, on labels that did not train the particles:
+# The probabilities improve by calibration on held-out labels:
 
 predictor = clf.predictor_
 calibrated = predictor.calibrated(
@@ -98,5 +98,5 @@ for name, model in {"before": predictor, "after": calibrated}.items():
 calibrated
 
 # %%
-# The largest probability orders rows about as well as the total uncertainty; disagreement alone is worse
+# The largest probability ranks rows about as well as the total uncertainty; disagreement alone is worse
 # (:ref:`measured <embeddings:What the particles are for>`).

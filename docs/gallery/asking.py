@@ -2,10 +2,9 @@
 Active labeling
 ===============
 
-Begin with one label per class, and ask for ten more at a time. Which rows should a person label?
+Start with one label per class, and query ten more at a time. Which rows should a person label?
 
-``suggest`` picks typical rows of groups that have no label yet. ``warm_start`` continues from the particles that
-are there.
+``suggest`` returns typical rows of clusters without a label. ``warm_start`` continues from the current particles.
 """
 
 import numpy as np
@@ -51,7 +50,7 @@ for name, curve in curves.items():
 
 # %%
 
-# Figure: Accuracy over the number of labels, asked for at random and by suggest; thin
+# Figure: Accuracy over the number of labels, chosen at random and by suggest; thin
 # lines are single draws
 import matplotlib.pyplot as plt
 
@@ -67,10 +66,10 @@ ax.legend(frameon=False)
 plt.show()
 
 # %%
-# Two draws on one data set. It is not always so: on embeddings of CIFAR-10, asking at random was as good over five
-# draws, and asking where uncertainty is largest was worse than both
-# (:ref:`measured <embeddings:What the particles are for>`). With few labels, what all particles are wrong about,
-# they do not doubt.
+# These are two draws on one data set. The gain is not general: on embeddings of CIFAR-10, random queries were as good
+# over five draws, and queries of the most uncertain rows were worse than both
+# (:ref:`measured <embeddings:What the particles are for>`). With few labels, the particles do not doubt their common
+# errors.
 #
-# For run folders there are commands: ``refprior suggest runs/mine --budget 10``, then
+# For run folders, use the commands ``refprior suggest runs/mine --budget 10``, then
 # ``refprior answer runs/mine 3 5 … --train runs/mine-2``.

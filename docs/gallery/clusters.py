@@ -1,11 +1,10 @@
 """
-No labels at all
-================
+Clusters without labels
+=======================
 
-The digits 5 to 9 without a single label. A source of other things, the digits 0 to 4, shows what a class looks
-like.
+Cluster the digits 5 to 9 without any of their labels, with the digits 0 to 4 as a source.
 
-Each of many particles splits the target in its own way. What they agree on are the classes.
+Each particle splits the target in a different way. Their consensus is the classes.
 """
 
 from sklearn.datasets import load_digits
@@ -17,22 +16,21 @@ low = y < 5
 found = rp.ReferencePriorClusterer(5, random_state=0, steps=200).fit(
     X[~low], source=(X[low], y[low])
 )
-# known without a label:
-print(f"two halves of the particles agree to {found.stability_:.2f}")
+# needs no label:
+print(f"agreement of two halves of the particles: {found.stability_:.2f}")
 
 # %%
-# Five questions name the clusters. ``suggest`` picks a typical row of each; a person says what it is.
+# Five labels name the clusters. ``suggest`` returns a typical row of each cluster, which a person labels.
 
 ask = found.suggest(budget=5)
 named = found.answer(ask, y[~low][ask])
-print("asked about:", sorted(y[~low][ask].tolist()))
+print("labels of these rows:", sorted(y[~low][ask].tolist()))
 right = 100 * (named.classify(X[~low]) == y[~low]).mean()
-print(f"{right:.1f} % of {(~low).sum()} images are named right, with 5 labels")
+print(f"{right:.1f} % of {(~low).sum()} images are classified correctly with 5 labels")
 
 # %%
 
-# Figure: The five images that were asked about, and below each five others of its
-# cluster
+# Figure: The five labeled images, and below each five other images of its cluster
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -44,10 +42,10 @@ for column, row in enumerate(ask):
         ax.set(xticks=[], yticks=[])
     for spine in axes[0, column].spines.values():
         spine.set(color="#D55E00", linewidth=3)
-axes[0, 0].set_ylabel("asked")
+axes[0, 0].set_ylabel("labeled")
 plt.show()
 
 # %%
-# On MNIST, where 0 to 4 teach 5 to 9, the consensus is right for 95.8 % of the test images over five seeds; the other
-# way round for 99.3 %. On Fashion-MNIST it is 86.0 and 64.7 %: not every source fits. :doc:`Transfer </transfer>`
-# has the command, :doc:`Results </results>` all numbers.
+# On MNIST, from 0–4 to 5–9, the consensus classifies 95.8 % of the test images over five seeds, and in the other
+# direction 99.3 %. On Fashion-MNIST it reaches 86.0 and 64.7 %: not every source is suitable. :doc:`Transfer
+# </transfer>` has the command, :doc:`Results </results>` all numbers.

@@ -1,11 +1,11 @@
 """
-Which experiment to do
-======================
+Choose an experiment
+====================
 
-Two noisy readings of a decay, at times of your choice. When should you look?
+You can take two noisy readings of a decay. At which times are they most informative?
 
-The most that an experiment can tell about its parameter, whatever you believed before, is the information of its
-reference prior. So compare experiments by it.
+The information of the reference prior is the largest information of an experiment about its parameter under any prior,
+so compare experiments by it.
 """
 
 import numpy as np
@@ -32,7 +32,7 @@ for design in rp.exact.compare_designs(designs):
     print(f"at {design.name}: {told}, {design.evidence}")
 
 # %%
-# On a grid of all pairs of times, it is a map:
+# A map over all pairs of times:
 
 times = np.geomspace(0.1, 8, 8)
 pairs = [(a, b) for a in times for b in times if a <= b]
@@ -59,9 +59,9 @@ figure.colorbar(mesh, label="information, nats")
 plt.show()
 
 # %%
-# Two readings at the same time only average the noise. One early reading tells fast decays apart, one late reading
+# Two readings at the same time only average the noise. An early reading distinguishes fast decays, a late reading
 # slow ones.
 #
-# With ``costs=``, each design has its price beside it. Every information is certified: no other prior could draw more
-# from that experiment. Define your model by their mean, their likelihood or a distribution of scipy: :doc:`Exact
+# ``costs=`` adds a price to each design. Every information is certified: no other prior has more information in that
+# experiment. Define your model by its mean, its likelihood or a distribution of scipy: :doc:`Exact
 # priors </exact>`.

@@ -2,11 +2,11 @@
 Few labels on digits
 ====================
 
-Five labels per class and many images without. Four small networks fit the labels, agree with themselves under
-distortions, and otherwise differ.
+Train four small networks with five labels per class and many unlabeled images. They fit the labels, are consistent
+under distortions, and otherwise differ.
 
-A recipe holds everything about a run, and ``override`` changes what you like. The recipe has 600 steps; a quarter
-of them is enough to see it, with a faster moving average (``ema``).
+A recipe defines a run, and ``override`` changes its settings. The recipe has 600 steps; this page uses a quarter
+of them, with a faster moving average (``ema``).
 """
 
 import refprior as rp
@@ -55,7 +55,7 @@ axes[0].legend(frameon=False, loc="lower right")
 plt.show()
 
 # %%
-# What is in the run, and what it learned from:
+# A summary of the run and of its data:
 
 run
 
@@ -64,8 +64,8 @@ run
 run.task
 
 # %%
-# The supervised networks see 50 images, again and again. The others also see the pool, and learn from it that a
-# distorted digit is the same digit. The full recipe gives 96.4 ± 0.5 % over three seeds: :doc:`Results </results>`.
+# The supervised networks see only 50 images. The others also see the pool, and learn from it that a
+# distorted digit is the same digit. The full recipe reaches 96.4 ± 0.5 % over three seeds: :doc:`Results </results>`.
 #
-# To keep the run, name a folder: ``rp.train(recipe, "runs/mine")``. On the command line it is
+# To save the run, name a folder: ``rp.train(recipe, "runs/mine")``. On the command line, use
 # ``refprior train digits_ssl --out runs/mine``.

@@ -1,10 +1,10 @@
 """
-Not identifiable: what to measure next?
-=======================================
+The next measurement of a model that is not identifiable
+========================================================
 
-An enzyme turns over substrate at a rate :math:`V c / (K + c)`. The concentration :math:`c(t)` solves a differential
-equation, and three noisy readings were taken. Which parameters do they determine, and when should the next reading
-be taken?
+An enzyme converts substrate at a rate :math:`V c / (K + c)`. The concentration :math:`c(t)` solves a differential
+equation, and there are three noisy readings. Which parameters do they determine, and when should you take the next
+reading?
 """
 
 import numpy as np
@@ -48,8 +48,8 @@ print("singular values of the sensitivities at the truth, in standard deviations
 print(np.linalg.svd(curves(truth, early)[1][0] / NOISE)[1].round(2))
 
 # %%
-# One direction is measured well, the other hardly. The profile likelihood shows what that means for each parameter:
-# fix it, optimize the other, and see how much worse the fit becomes. Values below the line, 1.92 nats, form the 95%
+# The data determine one direction well and the other hardly. The profile likelihood shows the effect on each
+# parameter: fix it, optimize the other, and compute the loss of fit. Values below the line, 1.92 nats, form the 95%
 # interval.
 
 V, K = (np.linspace(low, high, 41) for low, high in BOX)
@@ -66,14 +66,14 @@ designs = rp.exact.best_design(
 )
 best = designs.place[0]
 for design in sorted(designs.tried, key=lambda d: int(d.name)):
-    print(f"a reading at t = {design.name:>2} tells {design.information:.3f} nats")
+    print(f"reading at t = {design.name:>2}: {design.information:.3f} nats")
 
 # %%
-# ``given`` takes what is known, a ``Posterior`` or parameters with weights, and judges a design by what it tells in
-# addition, :math:`I(w; z \mid \text{data})`. Here these are the points of a grid, weighted by the likelihood.
+# ``given`` is a ``Posterior``, or parameters with weights. Designs are ranked by the additional information
+# :math:`I(w; z \mid \text{data})`. Here ``given`` is a grid, weighted by the likelihood.
 #
-# The sensitivities of the differential equation are solved together with it (``slopes``), so that no finite
-# difference has to live with the solver's error. Take the reading:
+# The sensitivities of the differential equation are solved together with it (``slopes``), which avoids finite
+# differences of a numerical solution. Add the reading:
 
 # Figure: Profile likelihoods of both parameters, before and after the next reading
 import matplotlib.pyplot as plt

@@ -1,11 +1,11 @@
 """
-Your own images
-===============
+A folder of images
+==================
 
-A folder with one subfolder per class, and one for images without labels. That is all the preparation there is.
+Put your images into one subfolder per class, and unlabeled images into the subfolder ``unlabeled``.
 
-To have something to look at, the first lines write such a folder: scanned digits as PNG files, eight with a label
-of each of five classes. Skip them if you have your own folder.
+The first lines of this example write such a folder: scanned digits of five classes as PNG files, with eight labels per
+class. Skip them if you have a folder.
 """
 
 from pathlib import Path
@@ -29,7 +29,7 @@ for number, i in enumerate(order):
     )
 
 # %%
-# What is in it, before anything is trained:
+# List its contents before training:
 
 import refprior as rp
 
@@ -37,7 +37,7 @@ print(rp.data.survey("scans"))
 
 # %%
 # A network that was trained on photographs turns each image into 1,280 features
-# (``pip install 'refprior[features]'``). They are computed once and kept by content.
+# (``pip install 'refprior[features]'``). They are computed once and cached by content.
 
 import torch
 from sklearn.linear_model import LogisticRegression
@@ -55,8 +55,8 @@ for name, model in {"logistic regression": plain, "reference prior": clf}.items(
 
 # %%
 
-# Figure: Six test images that the particles are most sure of and six that they are
-# least sure of, with their predicted class
+# Figure: The six test images with the most certain predictions and the six with the
+# least certain, with their predicted class
 import matplotlib.pyplot as plt
 
 files = [
@@ -65,8 +65,8 @@ files = [
 order, named = clf.uncertainty(new).total.argsort(), clf.predict(new)
 figure, axes = plt.subplots(2, 6, figsize=(6.6, 3.1), layout="constrained")
 for row, chosen, title in (
-    (0, order[:6], "most sure"),
-    (1, order[::-1][:6], "least sure"),
+    (0, order[:6], "most certain"),
+    (1, order[::-1][:6], "least certain"),
 ):
     for ax, i in zip(axes[row], chosen, strict=True):
         ax.imshow(Image.open(files[i]), cmap="gray_r")
@@ -75,12 +75,11 @@ for row, chosen, title in (
 plt.show()
 
 # %%
-# Digits are no photographs, and 100 test images cannot tell the two apart. On three classes of CIFAR-10 the reference
-# prior has 95.8 to 97.3 % in five draws, logistic regression on the same features 95.3 to 96.8 %:
+# Digits are not photographs, and 100 test images do not separate the two methods. On three classes of CIFAR-10, the
+# reference prior reaches 95.8 to 97.3 % in five draws, logistic regression on the same features 95.3 to 96.8 %:
 # :ref:`Photos <embeddings:From the command line>`.
 #
-# On the command line: ``refprior fit scans/ --out runs/scans`` and ``refprior predict runs/scans/model new/`` do all
-# of this, and the saved model contains the pretrained network. ``--features none`` trains a small network from
-# scratch instead; ``refprior data show scans/ --views --kind digits`` shows its views, :doc:`Choose
-# views </guides/views>` says how to pick them, and :ref:`Data <data:Your data>` what a folder may look
-# like.
+# On the command line, ``refprior fit scans/ --out runs/scans`` and ``refprior predict runs/scans/model new/`` do the
+# same, and the saved model contains the pretrained network. ``--features none`` trains a small network from
+# scratch instead; ``refprior data show scans/ --views --kind digits`` shows its views (:doc:`Choose
+# views </guides/views>`). :ref:`Data <data:Your data>` describes the structure of folders.

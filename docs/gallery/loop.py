@@ -1,8 +1,8 @@
 """
-Your own training loop
+A custom training loop
 ======================
 
-Keep your data loader, your optimizer and your logging. Take the particles and the loss, and nothing else.
+Keep your data loader, optimizer and logging, and use only the particles and the loss.
 
 Every objective is a function of log-probabilities of shape (particles, images, classes).
 """
@@ -20,7 +20,7 @@ x = (
 )  # (1797, 1, 8, 8)
 y = torch.tensor(digits.target)
 order = torch.randperm(len(y), generator=draw)
-x, y = x[order], y[order]  # the first 600 are to test
+x, y = x[order], y[order]  # the first 600 are the test part
 known = torch.cat([600 + (y[600:] == c).nonzero()[:5, 0] for c in range(10)])
 weak, strong = rp.views.Shift(), rp.views.Distort()
 
@@ -78,8 +78,8 @@ ax.legend(frameon=False)
 plt.show()
 
 # %%
-# The cross-entropy is of the labels. The marginal entropy is of what the particles predict together for pairs of
-# images, the conditional entropy (an upper bound of it) of what each predicts. Both fall as the particles become
-# sure.
+# The cross-entropy is that of the labels. The marginal entropy is that of the mixture of the particles for pairs of
+# images, the conditional entropy (an upper bound) is the mean over single particles. Both fall as the particles become
+# certain.
 #
-# Complete scripts, with transfer and without labels: :doc:`Examples </reference/examples>`.
+# :doc:`Examples </reference/examples>` has complete scripts, also for transfer.

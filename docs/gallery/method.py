@@ -1,11 +1,11 @@
 """
-Your own method
+A custom method
 ===============
 
-An idea for a loss is a frozen dataclass of a few lines. Nothing to inherit from, nothing to register.
+A method is a frozen dataclass of a few lines, without a base class and without registration.
 
-The idea here: a weak and a strong view of an image should get the same prediction (close to the Π-model of Laine
-and Aila, 2017). The fields are its hyperparameters, ``needs`` says what it wants to be given, and the call is the
+In this example, a weak and a strong view of an image should get the same prediction (similar to the Π-model of Laine
+and Aila, 2017). The fields are the hyperparameters, ``needs`` declares the requirements, and the call computes the
 loss.
 """
 
@@ -33,7 +33,7 @@ class TwoViews:
 
 
 # %%
-# It trains like every other method, with any number of particles, checkpoints and reports:
+# It trains like any other method, with any number of particles, checkpoints and reports:
 
 recipe = rp.recipes.override(
     rp.recipes.digits_ssl(labels=50), {"steps": 100, "ema": 0.95, "evaluate_every": 20}
@@ -73,6 +73,6 @@ ax.legend(frameon=False)
 plt.show()
 
 # %%
-# In a file ``mine.py`` with a function ``recipe``, it has a command line too:
-# ``refprior sweep mine.py:recipe --set method.weight=1,3,10 --out runs/weight``. What a method can ask for, and what
-# a step holds: :ref:`Your own method <own:A method>`.
+# From a file ``mine.py`` with a function ``recipe``, you can train it on the command line:
+# ``refprior sweep mine.py:recipe --set method.weight=1,3,10 --out runs/weight``. :ref:`Custom methods <own:A method>`
+# lists the fields of ``Needs`` and ``Step``.

@@ -2,11 +2,10 @@
 Sloppy models
 =============
 
-A sum of two decays has two rates, and noisy data that can hardly tell them apart. Where does the best prior put its
-weight?
+A sum of two decays has two rates that noisy data can hardly distinguish. Where does the best prior have its weight?
 
-Models of this kind are called sloppy: along one direction the data say much, along the other almost nothing. A
-uniform prior spends itself on differences that no experiment sees. The reference prior does not.
+Such models are called sloppy: the data determine one direction well and the other hardly at all. A
+uniform prior spreads its weight over differences that the experiment cannot detect. The reference prior does not.
 """
 
 import numpy as np
@@ -31,8 +30,8 @@ for sigma in (0.3, 0.1):
 
 # %%
 
-# Figure: Atoms of the reference prior in the plane of the two rates, and on the surface
-# of what can be measured
+# Figure: Atoms of the reference prior in the plane of the two rates, and in the plane of
+# the predicted readings
 import matplotlib.pyplot as plt
 
 figure, axes = plt.subplots(1, 2, figsize=(6.6, 3.6), layout="constrained")
@@ -55,18 +54,16 @@ for (sigma, prior), color, marker in zip(
         *mean(prior.atoms).T, s=sizes, color=color, marker=marker, alpha=0.6
     )
 axes[0].set(xlabel="first rate", ylabel="second rate", title="parameters")
-axes[1].set(
-    xlabel="reading at time 1", ylabel="reading at time 2", title="what can be measured"
-)
+axes[1].set(xlabel="reading at time 1", ylabel="reading at time 2", title="predictions")
 axes[0].legend(frameon=False)
 plt.show()
 
 # %%
-# All pairs of rates lie on a thin gray sheet of readings. With much noise the atoms sit at the edges of the sheet:
-# simpler models with one rate, or with rates of 0 or the largest. With less noise, atoms move inside. The prior
-# chooses the model's complexity by what the data can tell (Mattingly, Transtrum, Abbott and Machta, 2018).
+# All pairs of rates predict readings on a thin gray sheet. With large noise the atoms are at the edges of the sheet:
+# simpler models with one rate, or with rates of 0 or the maximum. With less noise, atoms move inside. The prior
+# adapts the complexity of the model to the information in the data (Mattingly, Transtrum, Abbott and Machta, 2018).
 #
-# How does a uniform prior compare?
+# Compare it with a uniform prior:
 
 side = np.linspace(0, 4, 15)
 uniform = np.stack(np.meshgrid(side, side), -1).reshape(-1, 2)

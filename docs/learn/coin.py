@@ -2,8 +2,7 @@ r"""
 1. A coin
 =========
 
-You may toss a coin of unknown bias once. What should you believe about it beforehand, so that the toss tells you
-most?
+You may toss a coin of unknown bias once. Which prior makes this toss most informative?
 
 Prior, toss, posterior
 ----------------------
@@ -13,7 +12,7 @@ believe before the toss, and Bayes' rule turns it into what you believe afterwar
 
 .. math:: p(w \mid z) = \frac{p(z \mid w)\, \pi(w)}{p(z)}, \qquad p(z) = \int p(z \mid w)\, \pi(w)\, dw.
 
-If the two are nearly the same, the toss was a waste. Let us look at three priors, each a few values of :math:`w`
+If the two are nearly the same, you have learned little. Compare three priors, each a few values of :math:`w`
 with weights.
 """
 
@@ -33,7 +32,7 @@ for name, values in w.items():
 
 # %%
 
-# Figure: Three priors of the bias in gray, and in color what each becomes after one
+# Figure: Three priors of the bias in gray, and in color their posteriors after one
 # toss that shows heads
 import matplotlib.pyplot as plt
 
@@ -49,14 +48,14 @@ axes[2].legend(frameon=False, loc="center")
 plt.show()
 
 # %%
-# Whoever is sure that the coin is nearly fair learns nothing from one toss. Whoever thinks that it shows heads always
-# or never learns everything: one toss decides.
+# If you are sure that the coin is nearly fair, one toss teaches you almost nothing. If you believe that it shows heads
+# either always or never, one toss teaches you everything.
 #
-# How much was learned
-# --------------------
+# Measure the information
+# -----------------------
 #
-# The distance from prior to posterior is measured by the Kullback–Leibler divergence. You do not know :math:`z`
-# before you toss, so average it over what you expect to see. The result is the *mutual information* between :math:`w`
+# The Kullback–Leibler divergence measures the distance from prior to posterior. You do not know :math:`z`
+# before you toss, so average the divergence over the predicted outcomes. The result is the *mutual information* between :math:`w`
 # and :math:`z`. A **reference prior** is the prior for which it is largest (eq:ref_defn, after Bernardo 1979):
 #
 # .. math::
@@ -64,8 +63,8 @@ plt.show()
 #    \pi^* = \underset{\pi}{\mathrm{argmax}}\; I_\pi(w; z), \qquad
 #    I_\pi(w; z) = \int p(z)\, \mathrm{KL}\big(p(w \mid z),\, \pi(w)\big)\, dz = H(w) - H(w \mid z).
 #
-# It can be turned around, which is how one computes it: :math:`I = H(z) - H(z \mid w)`. The first term is large if
-# the prior leaves the toss open, the second is small if each single :math:`w` is sure of its outcome.
+# The equivalent form :math:`I = H(z) - H(z \mid w)` is easier to compute. The first term is large if the prior
+# leaves the outcome open, the second is small if each single :math:`w` determines the outcome.
 
 
 def entropy(p):  # in nats; 0 log 0 is 0
@@ -82,21 +81,20 @@ for name, values in w.items():
     print(f"{name}: {nats:.3f} nats of at most log 2 = 0.693")
 
 # %%
-# One toss has two outcomes, so it cannot tell more than :math:`\log 2`, one bit. The two ends reach it. **So the
-# reference prior of one toss is half at 0 and half at 1.** The library agrees, and it looked at all priors, not at
-# three:
+# One toss has two outcomes, so its information is at most :math:`\log 2`, one bit. The two ends reach it. **So the
+# reference prior of one toss is half at 0 and half at 1.** The library confirms this among all priors:
 
 import refprior as rp
 
 print(rp.exact.reference_prior(rp.exact.Coin(1)))
 
 # %%
-# Is that not absurd?
-# -------------------
+# Is this absurd?
+# ---------------
 #
-# Nobody believes that coins show only heads or only tails. But a reference prior is no belief about coins. It answers
-# another question: with *this* experiment, which hypotheses are worth keeping apart? One toss can keep two apart, and
-# these two best. With more tosses, more hypotheses are worth it. :doc:`The next lesson <atoms>` counts them.
+# Nobody believes that coins show only heads or only tails. But a reference prior is not a belief about coins. It
+# answers another question: which hypotheses can *this* experiment distinguish? One toss can distinguish two, and
+# these two best. More tosses can distinguish more hypotheses. :doc:`The next lesson <atoms>` counts them.
 #
 # Try it
 # ------

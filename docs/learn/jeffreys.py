@@ -2,19 +2,19 @@ r"""
 3. Many tosses
 ==============
 
-As tosses become many, atoms crowd together, and their density approaches a curve that Harold Jeffreys wrote down in
+With more tosses, the atoms become dense, and their density approaches a prior that Harold Jeffreys proposed in
 1946.
 
-How far apart two coins are
----------------------------
+The distance of two coins
+-------------------------
 
-What matters is not the distance of two biases but how well :math:`n` tosses can tell them apart. Near 0.5 the count
+The relevant distance of two biases is how well :math:`n` tosses can distinguish them. Near 0.5 the count
 of heads has a large spread, near 0 and 1 a small one. The Fisher information measures it:
 
 .. math:: g(w) = \sum_z p(z \mid w) \Big(\frac{\partial}{\partial w} \log p(z \mid w)\Big)^2 = \frac{n}{w (1 - w)}.
 
-Two coins at a distance :math:`dw` are :math:`\sqrt{g(w)}\, dw` standard deviations apart. Jeffreys' prior spreads
-its weight evenly in this measure, :math:`\pi_J(w) \propto \sqrt{\det g(w)}`. For the coin it is
+Two coins at a distance :math:`dw` are :math:`\sqrt{g(w)}\, dw` standard deviations apart. The Jeffreys prior is
+uniform in this measure, :math:`\pi_J(w) \propto \sqrt{\det g(w)}`. For the coin it is
 :math:`(w (1 - w))^{-1/2} / \pi`.
 """
 
@@ -56,15 +56,15 @@ axes[0].legend(frameon=False, loc="lower right")
 plt.show()
 
 # %%
-# The steps approach the curve. For one parameter, reference and Jeffreys' prior become the same as
-# :math:`n \to \infty`. (The paper prints the coin's as :math:`(w (1 - w))^{-1}`; by its own definition the exponent
+# The steps approach the curve. For one parameter, the reference prior and the Jeffreys prior become the same as
+# :math:`n \to \infty`. (The paper prints :math:`(w (1 - w))^{-1}` for the coin; by its definition the exponent
 # is :math:`-1/2`.)
 #
-# What Jeffreys' prior costs when data are few
+# The cost of the Jeffreys prior with few data
 # --------------------------------------------
 #
-# Until then they are not the same. Judge a prior by its worst case: how wrong can its prediction of the data be, over
-# all coins?
+# For finite :math:`n` they differ. Compare priors by their worst case: the largest error of the predicted data over
+# all coins.
 
 for n in (2, 10, 50):
     grid = (
@@ -81,25 +81,25 @@ for n in (2, 10, 50):
     )
 
 # %%
-# The reference prior has the least worst regret, and it equals its information. That is no coincidence: it is the
+# The reference prior has the smallest worst regret, which equals its information: it is the
 # minimax strategy of a game in which nature picks the coin (the redundancy–capacity theorem).
 #
-# With many parameters and few data the difference becomes dramatic: Jeffreys' prior puts nearly all of its weight
-# where parameters matter little, because there are so many of them. The gallery shows it for :doc:`sloppy
-# models </auto_gallery/sloppy>`. Networks are such models.
+# With many parameters and few data, the difference is large: the Jeffreys prior has nearly all of its weight
+# where the parameters hardly matter (:doc:`Far from asymptopia </asymptopia>`). The gallery shows such :doc:`sloppy
+# models </auto_gallery/sloppy>`. Networks are sloppy, too.
 #
-# It does not matter how you write the parameter
-# ----------------------------------------------
+# Reparametrization
+# -----------------
 #
-# Describe the coin by its odds :math:`w / (1 - w)` instead, and the same coins are chosen: information does not know
-# what the parameter is called. A uniform prior does; it is uniform in one description and not in another.
+# If you describe the coin by its odds :math:`w / (1 - w)` instead, the reference prior consists of the same coins,
+# because information does not depend on the parametrization. A uniform prior does.
 #
-# How many atoms
-# --------------
+# Number of atoms
+# ---------------
 #
 # For large :math:`n` the number of atoms grows like :math:`n^{2/3}` if there is one parameter (Abbott and Machta,
-# 2019): faster than :math:`\sqrt{n}`, which is how many standard deviations there are from end to end. So they come
-# closer to each other, slowly. At small :math:`n` the exponent is still on its way:
+# 2019). This is faster than :math:`\sqrt{n}`, the distance of the ends in standard deviations, so the atoms slowly
+# become denser. At small :math:`n` the exponent is smaller:
 
 counts = {
     n: len(rp.exact.reference_prior(rp.exact.Coin(n)).atoms) for n in (20, 40, 80, 160)

@@ -2,20 +2,20 @@ r"""
 6. Few labels
 =============
 
-A prior of networks that disagree, and fifty labels to choose between them. That is semi-supervised learning.
+Take a prior of networks that disagree, and fifty labels to select among them. This is semi-supervised learning.
 
 Prior, then posterior
 ---------------------
 
-By the book: find the particles without labels, then weigh each by how well it fits the labels :math:`(x^n, y^n)`,
+In principle: find the particles without labels, weight each by the likelihood of the labels :math:`(x^n, y^n)`,
 and predict with the mixture (eq:bayes_posterior_predictive_distribution):
 
 .. math:: p(y \mid x, x^n, y^n) = \sum_k p(y \mid x, w_k)\; p(w_k \mid x^n, y^n),
 
 .. math:: p(w_k \mid x^n, y^n) \propto \pi(w_k) \prod_i p(y_i \mid x_i, w_k).
 
-With a handful of particles none will fit by chance. So both steps become one objective (eq:ref_mi_ce): stay in the
-prior, and fit the labels.
+With few particles, none fits the labels by chance. Therefore one objective combines both steps (eq:ref_mi_ce):
+maximize the information, and fit the labels.
 
 .. math::
 
@@ -23,19 +23,19 @@ prior, and fit the labels.
    + \mathbb{E}_w \log p(y^n \mid x^n, w).
 
 The second part is the usual cross-entropy, on labeled images. The first needs only the unlabeled ones, :math:`x^u`.
-α says how much disagreement is wanted: 1 is the definition, and 0.1 works better with networks.
+α is the weight of disagreement: 1 is the definition, but 0.1 works better with networks.
 
 Two views
 ---------
 
-An image and its distorted copy have the same label. Let :math:`p_1` be the prediction for a weak view (moved a
-little), :math:`p_2` for a strong one (turned, noisy, partly covered), and :math:`p_G = \tau p_1 + (1 - \tau) p_2`.
+An image and its distorted copy have the same label. Let :math:`p_1` be the prediction for a weak view (slightly
+shifted), :math:`p_2` for a strong one (rotated, noisy, partly covered), and :math:`p_G = \tau p_1 + (1 - \tau) p_2`.
 Instead of the entropy of :math:`p_G` take the upper bound that Jensen's inequality gives (eq:tau):
 
 .. math:: -\sum_y p_G(y) \big[\tau \log p_1(y) + (1 - \tau) \log p_2(y)\big] \;\ge\; H(p_G).
 
-Its cross terms, :math:`-p_1 \log p_2`, ask the two views to agree. That is how FixMatch learns from unlabeled
-images too; here it comes out of an entropy. Let us see that it is a bound:
+Its cross terms, :math:`-p_1 \log p_2`, make the two views agree. FixMatch learns from unlabeled images in the same way;
+here this term follows from an entropy. A numerical check of the bound:
 """
 
 import torch
@@ -50,7 +50,7 @@ print(f"entropy {entropy:.4f} ≤ bound {bound:.4f}")
 # Train it
 # --------
 #
-# All of this is one method, with the paper's settings as defaults:
+# One method implements this, with the paper's settings as defaults:
 
 import refprior as rp
 
@@ -106,15 +106,15 @@ for ax in (left, right):
 plt.show()
 
 # %%
-# This is the paper's figure of the training, on small digits. The ensemble is better than its particles, because they
-# err in different places. Both entropies fall as the particles become sure. Were they exact, their difference would
-# be the information that is left, what the particles disagree about. Here the dashed line is the upper bound of
-# eq:tau, so it may lie above the other one.
+# This is the paper's figure of training, on small digits. The ensemble is better than its particles, because they
+# make different errors. Both entropies fall as the particles become certain. If both were exact, their difference would
+# be the remaining information, the disagreement of the particles. The dashed line is the upper bound of
+# eq:tau, so it may be above the other line.
 #
-# Do the particles differ?
-# ------------------------
+# Where the particles disagree
+# ----------------------------
 #
-# With α = 0 nothing asks them to. Uncertainty *between* particles is the information that is left:
+# The uncertainty *between* particles is the remaining information:
 
 images = run.task.test.inputs
 unsure = run.uncertainty(images)
@@ -126,7 +126,7 @@ for name, rows in {"right": ~wrong, "wrong": wrong}.items():
     )
 
 # %%
-# They agree where the ensemble is right and disagree where it is wrong. That is worth as much as a point of accuracy:
-# it says :doc:`when to abstain </auto_gallery/abstain>` and :doc:`what to ask </auto_gallery/asking>`.
+# The particles agree where the ensemble is right and disagree where it is wrong. Use this to decide :doc:`when to
+# abstain </auto_gallery/abstain>` and :doc:`which inputs to label next </auto_gallery/asking>`.
 #
-# How good it is, where it is not the best, and on which data: :doc:`Results </results>`.
+# :doc:`Results </results>` has the accuracy on other data, also where other methods are better.

@@ -2,13 +2,13 @@ r"""
 5. Networks as atoms
 ====================
 
-A network has millions of weights, and no grid covers them. But the best prior consists of atoms. So let each atom
-be a network, and move them by gradient descent.
+A network has millions of weights, and no grid covers them. But the best prior consists of atoms, so let each atom
+be a network, and move the atoms by gradient descent.
 
 Particles
 ---------
 
-Fix a number :math:`K` and look for the best prior of the form (rem:ba_particles)
+Fix a number :math:`K` and search for the best prior of the form (rem:ba_particles)
 
 .. math:: \pi(w) = \frac{1}{K} \sum_{k=1}^{K} \delta(w - w_k).
 
@@ -71,24 +71,25 @@ ax.legend(frameon=False, loc="upper center")
 plt.show()
 
 # %%
-# Particles find the atoms, from below: equal weights of 1/20 cannot match the exact ones, and no more.
+# Particles find the atoms. Their information stays slightly below the optimum, because equal weights of 1/20 cannot
+# match the exact ones.
 #
-# What a network says about images
-# --------------------------------
+# The information of networks
+# ---------------------------
 #
 # For networks, :math:`z` are the labels :math:`y^n` of :math:`n` images :math:`x^n`. The information between weights
 # and labels has two terms (eq:ref_ssl):
 #
 # .. math::
 #
-#    I_\pi(w; y^n) = \underbrace{H\big(p_\pi(y^n \mid x^n)\big)}_{\text{together: undecided}}
-#    \;-\; \underbrace{\mathbb{E}_{w \sim \pi}\, H\big(p(y^n \mid x^n, w)\big)}_{\text{each: sure}},
+#    I_\pi(w; y^n) = \underbrace{H\big(p_\pi(y^n \mid x^n)\big)}_{\text{together: uncertain}}
+#    \;-\; \underbrace{\mathbb{E}_{w \sim \pi}\, H\big(p(y^n \mid x^n, w)\big)}_{\text{each: certain}},
 #
-# where :math:`p_\pi = \frac{1}{K} \sum_k p(y^n \mid x^n, w_k)` is what the particles predict together.
+# where :math:`p_\pi = \frac{1}{K} \sum_k p(y^n \mid x^n, w_k)` is the mixture of the particles.
 #
-# It needs no labels, only images. Each particle is to be sure of its labels, and all together are to disagree. How
-# many images form a tuple is the *order* :math:`n`. Small orders, two or three, are enough: they keep the number of
-# different explanations small.
+# The objective needs no labels, only images. Each particle should be certain of its labels, and the particles should
+# disagree. The *order* :math:`n` is the number of images in a tuple. Small orders, two or three, are enough: they keep
+# the number of distinct explanations small.
 
 sure_and_alike = torch.tensor([[0.99, 0.01], [0.99, 0.01]]).log()[
     :, None, None
@@ -96,9 +97,9 @@ sure_and_alike = torch.tensor([[0.99, 0.01], [0.99, 0.01]]).log()[
 unsure = torch.tensor([[0.5, 0.5], [0.5, 0.5]]).log()[:, None, None]
 sure_and_different = torch.tensor([[0.99, 0.01], [0.01, 0.99]]).log()[:, None, None]
 for name, log_p in {
-    "alike": sure_and_alike,
-    "unsure": unsure,
-    "sure and different": sure_and_different,
+    "certain, equal": sure_and_alike,
+    "uncertain": unsure,
+    "certain, different": sure_and_different,
 }.items():
     found = rp.information.mutual_information(
         log_p, rp.information.uniform(len(log_p), log_p)
@@ -109,9 +110,8 @@ for name, log_p in {
 # Watch them spread
 # -----------------
 #
-# 200 small networks, the digits 3 and 5, no labels. A network is drawn as a point by its predictions, :math:`f(w) =
-# \sqrt{p} / \sqrt{2n}`, in which distances are those of Hellinger (rem:visua_prior), and projected by principal
-# components.
+# Train 200 small networks on the digits 3 and 5 without labels. Each network is a point, its predictions :math:`f(w) =
+# \sqrt{p} / \sqrt{2n}`, with Hellinger distances (rem:visua_prior), projected to principal components.
 
 digits = rp.data.FewLabels("digits", labels=2, classes=(3, 5))()
 pool = digits.unlabeled.float().flatten(1)
@@ -155,8 +155,8 @@ axes[0].set_ylabel("second component")
 plt.show()
 
 # %%
-# They begin as one dot, all networks unsure in the same way, and end far apart, each sure of its own labeling. The
-# paper shows this for 3000 networks on MNIST; :doc:`Seeing a prior </geometry>` repeats it in that size.
+# The networks start as one dot, all equally uncertain, and end far apart, each certain of its own labeling. The
+# paper shows this for 3000 networks on MNIST; :doc:`Plot the space of predictions </geometry>` repeats it at that size.
 #
-# None of these networks is right, and that is as it should be: no label was seen. They are the hypotheses that the
-# images leave open. :doc:`The next lesson <labels>` brings labels.
+# None of these networks knows the right labeling, because no label was used. They are the hypotheses that the
+# images leave open. :doc:`The next lesson <labels>` adds labels.

@@ -2,9 +2,9 @@ r"""
 4. Two stages
 =============
 
-First :math:`m` tosses, later :math:`n` more. Which prior makes the most of the *second* stage?
+First :math:`m` tosses, later :math:`n` more. Which prior makes the *second* stage most informative?
 
-This is pretraining in a nutshell: data arrive before the data that you care for.
+This is the situation of pretraining: other data arrive before the data of your task.
 
 The first stage is known
 ------------------------
@@ -12,12 +12,12 @@ The first stage is known
 Suppose that you saw the first tosses, :math:`z^m`. After them your belief is
 :math:`p(w \mid z^m) \propto p(z^m \mid w)\,
 \pi(w)`, and *that* is the prior of the second stage. It should be the reference prior of :math:`n` tosses,
-:math:`\pi_n^*`. So choose :math:`\pi` such that it will be (eq:ref_pinm):
+:math:`\pi_n^*`. So choose :math:`\pi` accordingly (eq:ref_pinm):
 
 .. math:: \pi_{n \mid m}^*(w) \propto \pi_n^*(w)\; p(z^m \mid w)^{-1}.
 
-It takes weight away from what explains the old data well, so that the new data have the say. To forget everything
-is one extreme. β softens it (eq:ref_pinm_beta): β = 1 forgets the first stage, β = 0 keeps it.
+This prior gives less weight to parameters that explain the old data well, so that the new data dominate. This forgets
+the first stage completely. β interpolates (eq:ref_pinm_beta): β = 1 forgets the first stage, β = 0 keeps it.
 
 .. math:: \pi_{n \mid m}^{\beta}(w) \propto \pi_n^*(w)\; p(z^m \mid w)^{-\beta}.
 """
@@ -34,9 +34,9 @@ print(found)
 print(rp.exact.known_first_stage(prior, 2, first=first, inward=1e-6))
 
 # %%
-# At β = 1 the posterior of the first stage is that of somebody who never saw it, on the atoms that remain possible.
+# At β = 1 the posterior after the first stage is the reference prior :math:`\pi_n^*` on the atoms that remain possible.
 # Coins that show only heads or only tails are ruled out, and with them half of the information. The last line moves
-# these two atoms inward by a millionth: they stay possible, and almost nothing is lost.
+# these two atoms inward by a millionth: they stay possible, and almost no information is lost.
 #
 # The first stage is not known yet
 # --------------------------------
@@ -45,9 +45,8 @@ print(rp.exact.known_first_stage(prior, 2, first=first, inward=1e-6))
 #
 # .. math:: \pi^* = \underset{\pi}{\mathrm{argmax}}\; I_\pi(w; z^{m+n}) - \beta\, I_\pi(w; z^m).
 #
-# The first stage may leave several explanations open, and the second picks one: :math:`H(w \mid z^m)` is to be large,
-# :math:`H(w
-# \mid z^{m+n})` small.
+# The first stage should leave several explanations open, with a large :math:`H(w \mid z^m)`. The second should decide
+# among them, with a small :math:`H(w \mid z^{m+n})`.
 
 for m, n in ((0, 1), (1, 1), (1, 10), (10, 1), (30, 1)):
     found = rp.exact.two_stage_prior(rp.exact.Coin, m=m, n=n)
@@ -77,11 +76,11 @@ for ax in axes[:, 0]:
 plt.show()
 
 # %%
-# These are the paper's two figures of the two-stage coin. With one toss to come and many before, weight moves from
-# the ends to the inside: whether a coin shows only heads, the first stage will have told. What is left for the last
-# toss are coins that the first stage could not settle. It is not much, 0.04 nats after ten tosses.
+# These are the paper's two figures of the two-stage coin. With many first tosses and one later toss, weight moves from
+# the ends to the inside: the first stage already shows whether a coin always shows heads. The last toss distinguishes
+# coins that the first stage could not. Its information is small, 0.04 nats after ten tosses.
 #
-# Is the two-stage prior the same as that of all :math:`m + n` tosses? No, and that is the point:
+# The two-stage prior differs from the prior of all :math:`m + n` tosses:
 
 two, one = (
     rp.exact.two_stage_prior(rp.exact.Coin, m=10, n=1),
@@ -91,9 +90,9 @@ print("two stages:", two.atoms.round(3).tolist())
 print("one stage of 11:", one.atoms.round(3).tolist())
 
 # %%
-# What to remember
-# ----------------
+# Summary
+# -------
 #
-# - Old data are worth keeping (small β) if the new task is like the old one, and worth forgetting (large β) if not.
-# - A prior for transfer is found by the same maximization, of a difference of two informations.
-# - With networks, this becomes :doc:`the last lesson <transfer>`.
+# - Keep old data (small β) if the new task is similar to the old one, and forget them (large β) otherwise.
+# - A prior for transfer maximizes a difference of two informations.
+# - :doc:`The last lesson <transfer>` does the same with networks.

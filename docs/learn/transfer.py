@@ -2,21 +2,21 @@ r"""
 7. Transfer
 ===========
 
-One task has many labels, another has few. What should be taken along, and what left behind?
+One task has many labels, another has few. How much of the first task should the second one use?
 
 Two stages, with networks
 -------------------------
 
 Call the first task the source, with images and labels :math:`(x^m_s, y^m_s)`, and the second the target,
 :math:`(x^n_t,
-y^n_t)`. As with :doc:`two stages of coin tosses <stages>`, the prior should make the step from the first posterior
-to the second as large as possible. Written as informations (eq:ref_transfer_mi):
+y^n_t)`. As with :doc:`two stages of coin tosses <stages>`, the prior should maximize the change from the first posterior
+to the second. In terms of information (eq:ref_transfer_mi):
 
 .. math:: \pi^* = \underset{\pi}{\mathrm{argmax}}\; I_\pi(w; y_t^n, y_s^m) - \beta\, I_\pi(w; y_s^m).
 
 There are two cases. If the source has no labels, average over its predictions as well (eq:ref_pi_transfer_1). If
-its labels are known, as is usual, they are fixed, and only the target's are averaged (eq:ref_pi_transfer_2). In
-practice the source's labels enter as a likelihood with weight :math:`1 - \beta` (eq:transfer_expt_obj):
+its labels are known, they are fixed, and only the labels of the target are averaged (eq:ref_pi_transfer_2). In
+practice the labels of the source enter as a likelihood with weight :math:`1 - \beta` (eq:transfer_expt_obj):
 
 .. math::
 
@@ -32,11 +32,11 @@ practice the source's labels enter as a likelihood with weight :math:`1 - \beta`
    few target labels | ``rp.Transfer``
    no target label | ``rp.UnsupervisedTransfer``
 
-At β = 1 the source is gone
----------------------------
+At β = 1 the source has no effect
+---------------------------------
 
-A good test of an objective is a value at which it must become another one. At β = 1 the source has no weight, and
-transfer is the semi-supervised reference prior, in value and gradient:
+At β = 1 the source has weight 0, and
+transfer equals the semi-supervised reference prior, in value and gradient. This is a good test of the objective:
 """
 
 import torch
@@ -56,11 +56,11 @@ for beta in (0.0, 0.5, 1.0):
     print(f"β = {beta:g}: transfer {both:.4f}, semi-supervised {alone:.4f}")
 
 # %%
-# See what β does
+# The effect of β
 # ---------------
 #
-# Points of the plane, two classes, and particles that are straight lines. The source's true boundary is vertical. The
-# target's is turned by 50 degrees, and only four of its points have labels.
+# The data are points of the plane in two classes, and the particles are straight lines. The true boundary of the source
+# is vertical. The boundary of the target is rotated by 50 degrees, and only four of its points have labels.
 
 import math
 
@@ -135,14 +135,15 @@ axes[0].legend(fontsize=7, loc="lower left")
 plt.show()
 
 # %%
-# At β = 0 every line serves the source as well, and the target suffers. At β = 1 the lines know nothing of the
-# source; the four labels and the gap between the bands decide, and some lines go astray. In between, a little of the
-# source steadies them, even of one that is turned by 50 degrees. How much to keep depends on how alike the tasks are.
+# At β = 0 every line also fits the source, and the target suffers. At β = 1 the lines ignore the
+# source; only the four labels and the gap between the bands determine them, and some lines are wrong. In between, a
+# small weight of the source stabilizes them, even though it is rotated by 50 degrees. The best β depends on the
+# similarity of the tasks.
 #
-# Which source for which target
-# -----------------------------
+# Sources and targets
+# -------------------
 #
-# The paper trains every pair of five superclasses of CIFAR-100. So does ``refprior transfer-matrix``, in a small
+# The paper trains every pair of five superclasses of CIFAR-100. ``refprior transfer-matrix`` does the same at a small
 # size:
 #
 # |Accuracy of every target from every source, transfer and fine-tuning|
@@ -150,15 +151,15 @@ plt.show()
 # No target label
 # ---------------
 #
-# Leave out the target's likelihood too, and the particles still find its classes, up to their names: each particle
-# splits the target in its own way, and what all splits have in common are the classes. A few questions name them. The
-# gallery :doc:`does it </auto_gallery/clusters>`.
+# Without the likelihood of the target, the particles still find its classes, up to their names: each particle
+# splits the target in its own way, and their consensus is the classes. A few labels name them
+# (:doc:`example </auto_gallery/clusters>`).
 #
-# That was the course
-# -------------------
+# Next steps
+# ----------
 #
-# You know what a reference prior is, why it has atoms, how networks become atoms, and what labels and other tasks do
-# to them. Next: :doc:`Gallery </auto_gallery/index>` for things to copy, :doc:`Equations </equations>` for the way
-# from each equation to its function, :doc:`Differences </differences>` for where the paper and its code disagree.
+# You know what a reference prior is, why it has atoms, how networks become atoms, and how labels and other tasks change
+# them. Next: :doc:`Gallery </auto_gallery/index>` for examples to copy, :doc:`Equations </equations>` for the function
+# of each equation, :doc:`Differences </differences>` for where the paper and its code disagree.
 #
 # .. |Accuracy of every target from every source, transfer and fine-tuning| image:: ../figures/transfer_matrix.png

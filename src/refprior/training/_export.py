@@ -6,10 +6,10 @@ import io
 import json
 import logging
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any, Literal, cast
 
 import torch
@@ -20,7 +20,7 @@ from refprior._files import write_bytes
 from refprior._words import in_bytes, in_short
 from refprior.data import Backbone, Columns, preparation_record, with_columns
 from refprior.methods import split_heads
-from refprior.training._predictor import Predictor
+from refprior.training._predictor import Predictor, without_places
 
 Graph = Literal["onnx", "torch"]
 INPUTS, PROBABILITIES = "inputs", "probabilities"
@@ -74,7 +74,7 @@ def export(predictor: Predictor, path: Path | str, kind: Graph = "onnx") -> None
         "classes": predictor.classes,
         "features": predictor.features,
         "preparation": preparation_record(predictor.preparation),
-        "provenance": _without_places(dict(predictor.provenance)),
+        "provenance": without_places(dict(predictor.provenance)),
     }
     metadata = {name: json.dumps(value, ensure_ascii=False) for name, value in known.items()}
     with _from_others(), torch.no_grad():
@@ -115,15 +115,6 @@ class _Whole(nn.Module):
         logits = torch.stack([network(seen) for network in self.networks])
         log_p = (logits.float() if logits.element_size() < 4 else logits).log_softmax(-1)
         return self.predictor.mix(split_heads(log_p, len(self.predictor.classes))[0]).exp()
-
-
-def _without_places(value: Any) -> Any:
-    """Reduce absolute paths in a record to their last name: a graph is given to others."""
-    if isinstance(value, Mapping):
-        return {key: _without_places(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_without_places(item) for item in value]
-    return PurePath(value).name if isinstance(value, str) and PurePath(value).is_absolute() else value
 
 
 def _check_onnx(predictor: Predictor) -> None:

@@ -11,7 +11,9 @@ import logging
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from importlib.util import find_spec
+from pathlib import Path, PurePath
+from tempfile import TemporaryDirectory
 from typing import Any, cast, overload
 
 import msgspec
@@ -21,7 +23,7 @@ from scipy.optimize import minimize_scalar
 from torch import Tensor, nn
 
 from refprior._checks import number
-from refprior._files import Json, check_ordinary, read_record, write_folder_atomically, write_record
+from refprior._files import Json, check_ordinary, read_record, write_folder_atomically, write_record, write_text
 from refprior._html import shortened, table
 from refprior._kinds import InputType
 from refprior._mesh import usable_device
@@ -548,6 +550,43 @@ class Predictor:
 
         write_folder_atomically(folder, write)
 
+    def push_to_hub(self, repo_id: str, *, private: bool = False, token: str | None = None) -> str:
+        """Upload the model with its card to the Hugging Face Hub.
+
+        The card is `README.md` of the repository. An existing repository gets a new commit. The provenance
+        is uploaded too, with absolute paths reduced to their last name.
+
+        Parameters
+        ----------
+        repo_id : str
+            Name of the repository, ``"NAME/model"``. It is created if it does not exist.
+        private : bool, default: False
+            Whether a new repository is private.
+        token : str, optional
+            Access token. By default, the one of ``hf auth login`` or of the variable ``HF_TOKEN``.
+
+        Returns
+        -------
+        str
+            Address of the repository.
+
+        Raises
+        ------
+        ValueError
+            If huggingface_hub is not installed: ``pip install 'refprior[hub]'``.
+        """
+        if find_spec("huggingface_hub") is None:
+            raise ValueError("push_to_hub needs huggingface_hub, which is not installed: pip install 'refprior[hub]'")
+        from huggingface_hub import HfApi
+
+        api = HfApi(token=token)
+        with TemporaryDirectory() as folder:
+            replace(self, provenance=without_places(self.provenance)).save(Path(folder) / "model")
+            write_text(Path(folder) / "model" / "README.md", self.card())
+            address = api.create_repo(repo_id, private=private, exist_ok=True)
+            api.upload_folder(repo_id=repo_id, folder_path=Path(folder) / "model", commit_message="Upload a predictor")
+        return str(address)
+
     def _of_each(self, inputs: Any, reduce: Callable[[Tensor], Tensor], columns: int) -> Tensor:
         """What is made of each input's raw log-probabilities, block by block: (K, rows, C) -> (rows, columns).
 
@@ -699,6 +738,15 @@ def warn_of_edits(where: str, before: Any, name: str, part: Any) -> None:
 def _like_inputs(found: Tensor, inputs: Any) -> Tensor | np.ndarray:
     """Return a tensor on the device of inputs that are tensors, and an array for all others."""
     return found.to(inputs.device) if isinstance(inputs, Tensor) else np.asarray(found.cpu())
+
+
+def without_places(value: Any) -> Any:
+    """Reduce absolute paths in a record to their last name: for models that others get."""
+    if isinstance(value, Mapping):
+        return {key: without_places(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_places(item) for item in value]
+    return PurePath(value).name if isinstance(value, str) and PurePath(value).is_absolute() else value
 
 
 def _name_of(record: Json, provenance: Mapping[str, Any]) -> str:

@@ -2,8 +2,8 @@
 
     python -m tests.exact.attack [--share 1.0] [--first 0] [--only cusps,jumps] [--out results.json]
 
-Prints each false answer with its family and seed, and a table. `--first` is the first seed of every family. With `--only`,
-results of other families in the file stay as they are.
+Prints each false answer with its family and seed, and a table. `--first` is the first seed of every family.
+With `--only`, results of other families in the file stay as they are.
 """
 
 import argparse
