@@ -32,7 +32,7 @@ test-exact:
 	build/exact/bin/python -I tests/release/smoke.py
 	OMP_NUM_THREADS=1 build/exact/bin/pytest -q tests/exact/test_priors.py tests/exact/test_posterior.py tests/exact/test_solution.py tests/exact/channels
 
-# 2000 random models against the certificates of exact priors; about five minutes of one core.
+# 2200 random models against the certificates of exact priors; about five minutes of one core.
 attack: .venv/.installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.exact.attack
 

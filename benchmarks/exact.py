@@ -99,8 +99,18 @@ def goals(quick: bool) -> list[Goal]:
         rows += [two(m, n, 1e-12, 15.0) for m, n in ((300, 1), (1000, 1000), (5000, 5000), (9900, 100), (10, 9990))]
         rows += [one("coin n = 175", Coin(175), 1e-12, 3.0)]
         rows += [one("random table 2000 x 2000", Categorical(random_table(2000)), 1e-12, 10.0)]
-        rows += [*three_parameters(one), *sampled(one)]
+        rows += [*three_parameters(one), *sampled(one), *sizes(one)]
     return rows
+
+
+def sizes(one: Callable[[str, Channel, float, float], Goal]) -> list[Goal]:
+    """One parameter: at most a second up to a thousand tosses or as many standard deviations, then five seconds."""
+    coins = [3, 30, 150, 200, 300, 400, 447, 500, 600, 616, 700, 900, 1000, 3000, 10_000, 30_000, 100_000]
+    amplitudes = [7, 12, 15, 17, 20, 25, 28.29, 30, 35, 38, 40, 50, 70, 100, 200, 300, 500]
+    means = [50, 200, 300, 400, 500, 700, 1000, 1037.8, 1200, 1500, 2000, 5000, 10_000]
+    rows = [one(f"size: coin n = {n}", Coin(n), 1e-12, 1.0 if n <= 1000 else 5.0) for n in coins]
+    rows += [one(f"size: Gaussian A = {a:g}", Gaussian(float(a)), 1e-12, 1.0) for a in amplitudes]
+    return rows + [one(f"size: Poisson A = {a:g}", Poisson(float(a)), 1e-12, 1.0 if a <= 1000 else 5.0) for a in means]
 
 
 def three_parameters(one: Callable[[str, Channel, float, float], Goal]) -> list[Goal]:

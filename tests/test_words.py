@@ -21,6 +21,7 @@ def test_bytes_in_words(count: float, words: str) -> None:
         (150, "2.5 minutes"),
         (7200, "2.0 hours"),
         (2e5, "2.3 days"),
+        (1e20, "1,000 years or more"),
     ],
 )
 def test_times_in_words(seconds: float, words: str) -> None:

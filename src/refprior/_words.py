@@ -51,7 +51,7 @@ def duration(seconds: float) -> str:
     """Format a time in a unit from milliseconds to years."""
     for unit, length in (("years", 3.2e7), ("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0)):
         if seconds >= 2 * length:
-            return f"{seconds / length:,.1f} {unit}"
+            return f"{seconds / length:,.1f} {unit}" if seconds < 1000 * 3.2e7 else "1,000 years or more"
     if seconds < 0.1:
         return f"{1000 * seconds:.1f} ms"
     return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} seconds"

@@ -179,7 +179,8 @@ def _axes(
     unknown = [i for i in (*one, *other) if not 0 <= i < channel.dimension]
     if unknown:
         last = channel.dimension - 1
-        raise ValueError(f"there is no parameter {unknown[0]}: this channel has parameters 0 to {last}, counted from 0")
+        known = f"parameters 0 to {last}, counted from 0" if last else "one parameter, number 0"
+        raise ValueError(f"there is no parameter {unknown[0]}: this channel has {known}")
     if sorted([*one, *other]) != list(range(channel.dimension)):
         raise ValueError(
             f"interest {list(one)} and nuisance {list(other)} must list each parameter of the channel once: "

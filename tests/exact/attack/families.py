@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import stats
 
 from refprior.exact import (
     Categorical,
@@ -152,6 +153,51 @@ def ridges(rng: np.random.Generator) -> Answer:
     prior = reference_prior(custom(rows, box, 2), tolerance=1e-6)
     near = np.clip(place + (widths * grid([(-2, 2), (-2, 2)], 81)) @ turn, 0, 1)
     return Answer(judged(prior, rows, np.vstack([grid(box, 101), near])), prior.evidence, prior.atoms_certified)
+
+
+def singular(rng: np.random.Generator) -> Answer:
+    """Binomials of chances that are singular at an end, flat in between, or spread over twenty orders of magnitude."""
+    n, kind, power = int(rng.integers(1, 6)), int(rng.integers(6)), 10 ** rng.uniform(-1.3, 0.8)
+    low = 10 ** rng.uniform(-12, -2) if kind == 5 else 0.0
+    box = [(low, 10 ** rng.uniform(0, 8) if kind == 5 else 1.0)]
+    steps, heights = np.sort(rng.uniform(0, 1, 4)), rng.uniform(0, 1, 4)
+    middle = 10 ** rng.uniform(np.log10(low), np.log10(box[0][1])) if kind == 5 else 1.0
+
+    def chance(w: np.ndarray) -> np.ndarray:
+        positive = np.maximum(w, 1e-300)
+        forms: list[Callable[[], np.ndarray]] = [
+            lambda: w**power,
+            lambda: -w * np.log(positive),
+            lambda: np.exp(-power / positive),
+            lambda: 1 / (1 - np.log(positive)),
+            lambda: np.interp(w, steps, heights),
+            lambda: 1 / (1 + (w / middle) ** power),
+        ]
+        return np.asarray(forms[kind]())
+
+    def rows(w: np.ndarray) -> np.ndarray:
+        return binomial(np.clip(chance(w), 0, 1), n)
+
+    prior = reference_prior(custom(rows, box, n + 1), tolerance=1e-9)
+    points = [grid(box, 20_001), np.geomspace(max(low, 1e-15), box[0][1], 4001)[:, None].clip(*box[0])]
+    if kind == 4:
+        points.append(around(steps, np.ones(4), box, 40))
+    return Answer(judged(prior, rows, np.vstack(points)), prior.evidence, prior.atoms_certified)
+
+
+def censored(rng: np.random.Generator) -> Answer:
+    """Counts of scipy with light and heavy tails, of which the large ones are known to be large only."""
+    end, kind = int(rng.integers(2, 30)), int(rng.integers(4))
+    family: Callable[[Any], Any] = (stats.poisson, lambda w: stats.zipf(1 + w), stats.geom, stats.logser)[kind]
+    box = [[(0.0, 10 ** rng.uniform(-1, 2)), (0.1, 3.0), (10 ** rng.uniform(-3, -1), 0.9999), (1e-3, 0.999)][kind]]
+    first = 0 if kind == 0 else 1
+
+    def rows(w: np.ndarray) -> np.ndarray:
+        chosen = family(w)
+        return np.hstack([chosen.pmf(np.arange(first, max(end, first + 1))), chosen.sf(max(end, first + 1) - 1)])
+
+    prior = reference_prior(Channel.from_scipy(family, bounds=box[0], censored_at=end), tolerance=1e-9)
+    return Answer(judged(prior, rows, grid(box, 2001)), prior.evidence, prior.atoms_certified)
 
 
 def near_duplicates(rng: np.random.Generator) -> Answer:
@@ -351,12 +397,14 @@ def sampled(rng: np.random.Generator) -> Answer:
     return Answer(false, prior.evidence)
 
 
-# how many of 2000 models each family has
+# the number of models of each family: 2200 in all
 FAMILIES: dict[Callable[[np.random.Generator], Answer], int] = {
     cusps: 500,
     jumps: 300,
     weak_bumps: 300,
     ridges: 150,
+    singular: 150,
+    censored: 50,
     near_duplicates: 320,
     fork: 100,
     two_stages: 120,

@@ -132,7 +132,7 @@ def test_an_end_before_the_start_is_rejected(end: float, message: str) -> None:
             (0, 3),
             "a kink or a jump that moves with the parameter",
         ),
-        (lambda w: stats.uniform(0, w), (1, 3), "give bins to from_function, with differences of the cdf"),
+        (lambda w: stats.uniform(0, w), (1, 3), "jump that moves with the parameter .* pass bins=edges"),
         (lambda w: stats.triang(w), (0.1, 0.9), "a kink or a jump that moves with the parameter"),
         (lambda w: stats.zipf(w), (1.5, 4), r"up to 0.002, too much to leave out: pass censored_at=c"),
         (lambda w: stats.vonmises(2, loc=w), (-3, 3), "integrates to 2 instead of 1 .* give nodes on one period"),
@@ -147,3 +147,35 @@ def test_mass_closer_to_an_end_than_doubles_is_rejected_in_words() -> None:
     """A quantile of such a gamma distribution is 1e-340."""
     with pytest.raises(ValueError, match="nearly all their mass at 0, closer than doubles"):
         Channel.from_scipy(lambda w: stats.gamma(a=w), bounds=(0.05, 3))
+
+
+def test_densities_with_kinks_in_bins() -> None:
+    """Each bin has the mass of its interval, also where the cdf rounds to one."""
+    edges = np.concatenate([[-np.inf], np.linspace(-3, 3, 25), [40.0, np.inf]])
+    channel = Channel.from_scipy(lambda w: stats.laplace(w), bounds=(-2, 2), bins=edges)
+    above = np.log((np.exp(-3) - np.exp(-40)) / 2), -40 - np.log(2)
+    assert channel.log_likelihood(channel.coordinate(np.zeros((1, 1))))[0, -2:] == pytest.approx(above, rel=1e-12)
+    prior = reference_prior(channel)
+    assert prior.evidence == "certified"
+    finer = Channel.from_function(_fine_laplace, bounds=(-2, 2), outcomes=np.arange(75.0))
+    assert prior.information < reference_prior(finer, tolerance=1e-9).information
+
+
+def _fine_laplace(w: np.ndarray) -> np.ndarray:
+    edges = np.concatenate([[-np.inf], np.linspace(-3, 3, 73), [40.0, np.inf]])  # each bin is a union of these
+    return np.asarray(np.log(np.diff(stats.laplace(w[:, None]).cdf(edges)) + 1e-300))
+
+
+def test_bins_that_leave_out_mass_are_rejected() -> None:
+    with pytest.raises(ValueError, match="leave out a probability of up to 0"):
+        Channel.from_scipy(lambda w: stats.laplace(w), bounds=(-2, 2), bins=[-3, 0, 3])
+    with pytest.raises(ValueError, match="three increasing edges"):
+        Channel.from_scipy(lambda w: stats.laplace(w), bounds=(-2, 2), bins=[0, -3, 3])
+
+
+def test_counts_with_a_median_beyond_the_list_are_rejected_or_censored() -> None:
+    """The quantiles of scipy would fill the memory."""
+    with pytest.raises(ValueError, match="pass censored_at"):
+        Channel.from_scipy(lambda w: stats.zipf(w), bounds=(1.01, 4))
+    channel = Channel.from_scipy(lambda w: stats.zipf(w), bounds=(1.01, 4), censored_at=20)
+    assert channel.outcomes.tolist() == list(range(1, 21))

@@ -32,7 +32,7 @@ LEVELS = np.concatenate([10.0 ** np.arange(-17, -1), np.arange(0.05, 0.5, 0.05)]
 
 
 def from_family(
-    family: object, bounds: ArrayLike, censored_at: float | None, bins: ArrayLike | None
+    family: object, bounds: ArrayLike, censored_at: float | None, bins: ArrayLike | None = None
 ) -> FunctionChannel:
     """Find out what the family is, and where its outcomes lie."""
     if not callable(family):
