@@ -5,7 +5,7 @@ import signal
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -199,7 +199,7 @@ def test_a_classifier_on_the_device(device: str, inputs: str, steps: int) -> Non
 
     x = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
     y = np.where(np.arange(60) < 20, (x[:, 0] > 0).astype(int), -1)
-    settings = {"inputs": inputs, "steps": steps, "particles": 2, "random_state": 0}
+    settings: dict[str, Any] = {"inputs": inputs, "steps": steps, "particles": 2, "random_state": 0}
     fitted = ReferencePriorClassifier(device=device, **settings).fit(x, y)
     plain = ReferencePriorClassifier(**settings).fit(x, y)
     np.testing.assert_array_equal(fitted.predict_proba(x), plain.predict_proba(x))

@@ -104,7 +104,7 @@ def side_by_side(X: Any) -> Any:
     if not spaces(X):
         return X
     check_consistent_length(*X)
-    if any(sparse.issparse(part) for part in X):
+    if any(is_sparse(part) for part in X):
         return sparse.hstack(X, format="csr")
     return np.concatenate([np.asarray(part) for part in X], axis=1)
 
@@ -122,7 +122,7 @@ def as_trained(estimator: Any, X: object) -> Any:
     rows = checked(estimator, X, reset=False)
     if rows.ndim > 2 or estimator.run_.data.dtype == "int64":
         return rows
-    return rows.astype(np.float32) if sparse.issparse(rows) else as_numbers(rows, tokens=False)
+    return rows.astype(np.float32) if is_sparse(rows) else as_numbers(rows, tokens=False)
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ def prepared(
     if too_large(rows):
         projection = fitted or fitted_projection(rows, inputs or default, seed)
         return projected(rows, projection), Identity(), projection
-    rows = rows.toarray() if sparse.issparse(rows) else rows
+    rows = rows.toarray() if is_sparse(rows) else rows
     values = as_numbers(rows, tokens=isinstance(inputs, Identity))
     if values.ndim == 2 and values.dtype == np.float32:
         warn_of_scales(rows, units=inputs is None)
@@ -164,14 +164,19 @@ def row_fingerprints(rows: Any) -> Tensor:
     return torch.cat([fingerprints(torch.from_numpy(as_numbers(block, tokens=False)).float()) for block in blocks])
 
 
+def is_sparse(rows: Any) -> bool:
+    """Return whether rows are sparse; scipy's own test narrows their type too far."""
+    return bool(sparse.issparse(rows))
+
+
 def too_large(rows: Any) -> bool:
     """Return whether rows are sparse and would take too much memory as an array."""
-    return bool(sparse.issparse(rows)) and 4 * rows.shape[0] * rows.shape[1] > _DENSE
+    return is_sparse(rows) and 4 * rows.shape[0] * rows.shape[1] > _DENSE
 
 
 def as_numbers(rows: Any, tokens: bool) -> np.ndarray:
     """Convert to int64 for token ids, uint8 for pixels, and float32 otherwise: (n, *shape) -> (n, *shape)."""
-    dense: np.ndarray = rows.toarray() if sparse.issparse(rows) else np.asarray(rows)
+    dense: np.ndarray = rows.toarray() if is_sparse(rows) else np.asarray(rows)
     if tokens and dense.dtype.kind in "iu":
         return dense.astype(np.int64)
     if dense.ndim > 2 and dense.dtype == np.uint8:
