@@ -1,9 +1,9 @@
 """The estimator beside what scikit-learn has for few labels: `python -m benchmarks.embeddings`, four kinds of vectors.
 
-Accuracy, negative log-likelihood and calibration error on a test part that nothing was chosen by, over several draws of
-the labels, and the processor time of a fit. `--data digits` and the like choose one kind, `--labels 4 25` labels per
-class, `--draws` how often. First come the seconds of a fit of 30,000 × 64; `--quick` ends there.
-What is not on this machine is left out, with a line that says how to get it.
+Accuracy, negative log-likelihood and calibration error on a test part that chose no setting, over several draws of the
+labels, and the processor time of a fit. `--data digits` chooses one kind, `--labels 4 25` the labels per class, and
+`--draws` their number. First come the seconds of a fit of 30,000 × 64; `--quick` ends there. Missing data are left out,
+with a line that says how to get them.
 """
 
 import argparse
