@@ -106,7 +106,10 @@ def methods() -> dict[str, tuple[Fit, bool]]:
         "self-training": (lambda X, y: SelfTrainingClassifier(LogisticRegression(max_iter=500)).fit(X, y), False),
         "FixMatch": (lambda X, y: rp.ReferencePriorClassifier(rp.FixMatch(), random_state=0).fit(X, y), True),
         "α = 0": (without_disagreement, True),
-        "reference prior": (lambda X, y: rp.ReferencePriorClassifier(inputs="components", random_state=0).fit(X, y), True),
+        "reference prior": (
+            lambda X, y: rp.ReferencePriorClassifier(inputs="components", random_state=0).fit(X, y),
+            True,
+        ),
     }
 
 
