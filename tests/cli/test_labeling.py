@@ -174,7 +174,7 @@ def test_answers_that_no_rule_explains_are_said(two_rules: Path) -> None:
     wrong = ["yes" if one[i] == "no" else "no" for i in asked]
     done = refprior("answer", "run", *wrong, cwd=two_rules)
     assert done.returncode == 0
-    assert "the 4 new labels are less likely under the particles (-" in done.stderr
+    assert "the 4 new labels are less likely if one particle is right (-" in done.stderr
     assert "the right rule is probably not among the particles; train with these labels" in done.stderr
     assert "weighted by" not in done.stdout
 
