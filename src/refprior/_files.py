@@ -3,6 +3,7 @@
 Inside a run folder, links are not followed, and files larger than a limit for their kind are not read.
 """
 
+import csv
 import errno
 import hashlib
 import io
@@ -14,7 +15,7 @@ import secrets
 import shutil
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from io import BufferedReader
 from itertools import accumulate
@@ -211,6 +212,12 @@ def _marked_by(folder: Path) -> str | None:
 
 def write_text(path: Path, text: str) -> None:
     write_bytes(path, text.encode(errors="backslashreplace"))  # file names may be undecodable
+
+
+def write_csv(path: Path, rows: Iterable[Iterable[object]]) -> None:
+    text = io.StringIO(newline="")
+    csv.writer(text).writerows(rows)
+    write_text(path, text.getvalue())
 
 
 def write_bytes(path: Path, content: bytes) -> None:

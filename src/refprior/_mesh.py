@@ -291,7 +291,7 @@ class Mesh:
         """The ranks with the same particles."""
         return None if self.axes is None else self.axes.get_group("data")
 
-    def _timed(self, received: float, exchange: Callable[..., object], *arguments: Any) -> None:
+    def _timed(self, received: float, exchange: Callable[..., object], *arguments: object) -> None:
         """Exchange something and record its cost; raise LostRankError if another rank is gone."""
         started = time.perf_counter()
         try:

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,10 +14,10 @@ __all__ = ["keep_activations", "recomputed"]
 _within = ContextVar("a pass that is recomputed", default=False)
 
 
-def recomputed(function: Callable[..., Tensor], *arguments: Any) -> Tensor:
+def recomputed(function: Callable[..., Tensor], *arguments: object) -> Tensor:
     """Call a function; its backward pass computes everything again outside `keep_activations`."""
 
-    def run(*arguments: Any) -> Tensor:
+    def run(*arguments: object) -> Tensor:
         token = _within.set(True)
         try:
             return function(*arguments)

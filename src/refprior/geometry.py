@@ -226,10 +226,10 @@ def distance_to_corner(log_p: Tensor) -> Tensor:
     return 1 - (finite(log_p).amax(-1) / 2).exp().mean(-1)
 
 
-def is_constant(log_p: Tensor, share: float = 0.99) -> Tensor:
-    """Return whether a particle predicts one class for at least this share of the inputs: (K, n, C) -> (K,)."""
+def is_constant(log_p: Tensor) -> Tensor:
+    """Return whether a particle predicts one class for at least 99 % of the inputs: (K, n, C) -> (K,)."""
     votes = one_hot(log_p.argmax(-1), log_p.shape[-1]).double().mean(-2)  # (K, C)
-    return votes.amax(-1) >= share
+    return votes.amax(-1) >= 0.99
 
 
 def information_of_tuples(log_p: Tensor, log_prior: Tensor, order: int) -> Tensor:
@@ -441,13 +441,8 @@ def _leading(spread: Tensor, count: int) -> tuple[Tensor, Tensor]:
     variances = torch.from_numpy(np.maximum(values[::-1], 0).copy()).to(spread)
     rows = torch.from_numpy(vectors[:, ::-1].T.copy()).to(spread)
     directions = torch.nn.functional.normalize(rows @ spread if wide else rows, dim=-1)
-    return variances, directions * _signs(directions)
-
-
-def _signs(directions: Tensor) -> Tensor:
-    """Return ±1 that make the largest coefficient of each direction positive, so that figures are not mirrored."""
     largest = directions.gather(-1, directions.abs().argmax(-1, keepdim=True))
-    return torch.where(largest < 0, -torch.ones_like(largest), torch.ones_like(largest))
+    return variances, torch.where(largest < 0, -directions, directions)  # so that figures are not mirrored
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,7 @@ The questions and answers of a run are stored in its folder, in questions.json.
 
 # K particles, n inputs of the pool, C classes, M clusters, R rules, S label configurations
 
-import csv
-import io
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import cycle, islice
 from pathlib import Path
@@ -20,7 +18,7 @@ from sklearn.cluster import KMeans
 from torch import Tensor
 
 from refprior._checks import one_of, whole_number
-from refprior._files import read_record, write_record, write_text
+from refprior._files import read_record, write_csv, write_record
 from refprior._words import counted, in_short
 from refprior.data import Answered, fingerprints, survey
 from refprior.data.sources import is_folder
@@ -227,7 +225,8 @@ def suggest(run: Run, budget: int, before: Questions | None = None, *, about: Ab
     if about == "rule" and not by_information:
         raise ValueError("about='rule' needs a run whose outputs are classes: answer questions about inputs first")
     most = pool if by_information else min(pool, CONSENSUS_INPUTS)
-    free, known = _free(run, before), {*before.answered, *labeled_in_pool(run)}
+    marks, known = fingerprints(run.task.unlabeled).tolist(), {*before.answered, *labeled_in_pool(run)}
+    free = first_places(marks, {marks[place] for place in known})
     least = min(len(free), most - len(known))
     if whole_number("budget", budget, at_least=1) > least:
         counts = {
@@ -240,7 +239,10 @@ def suggest(run: Run, budget: int, before: Questions | None = None, *, about: Ab
         raise ValueError(f"can ask for 1 to {least} labels, got {budget}: {pool} inputs in the pool, {left}{limit}")
     rules = run.rules() if by_information and about != "inputs" else None
     if rules is not None and (about == "rule" or rules.ambiguous):
-        return _about_rules(run, rules, budget, before, free)
+        some = sorted({*free} & {*rules.places})
+        log_p = run.log_probabilities(run.task.unlabeled[some])
+        places, message = about_rules(log_p, rules, evidence(run, before), budget)
+        return replace(before, asked=(*before.answered, *(some[place] for place in places)), message=message)
     if by_information:
         taken = sorted({*range(pool)} - {*free})
         chosen = most_informative(_pool_log_p(run), budget, log_weights(run, before), taken).tolist()
@@ -255,22 +257,13 @@ def labeled_in_pool(run: Run) -> list[int]:
     return torch.isin(fingerprints(run.task.unlabeled), marks).nonzero()[:, 0].tolist() if len(marks) else []
 
 
-def _free(run: Run, before: Questions) -> list[int]:
-    """Return the first place in the pool of each input that has neither a label nor an answer."""
-    marks, first = fingerprints(run.task.unlabeled).tolist(), dict[int, int]()
-    known = {*_labeled_marks(run).tolist(), *(marks[place] for place in before.answered)}
+def first_places(marks: Sequence[int], known: Set[int]) -> list[int]:
+    """Return the first place of each fingerprint that is not known: equal inputs count once."""
+    first: dict[int, int] = {}
     for place, mark in enumerate(marks):
         if mark not in known:
             first.setdefault(mark, place)
     return [*first.values()]
-
-
-def _about_rules(run: Run, rules: Rules, budget: int, before: Questions, free: Sequence[int]) -> Questions:
-    """Ask which rule is right, unless the answers have decided it."""
-    some = sorted({*free} & {*rules.places})
-    log_p = run.log_probabilities(run.task.unlabeled[some])
-    chosen, message = about_rules(log_p, rules, evidence(run, before), budget)
-    return replace(before, asked=(*before.answered, *(some[place] for place in chosen)), message=message)
 
 
 def about_rules(log_p: Tensor, rules: Rules, evidence: Evidence, budget: int) -> tuple[list[int], str]:
@@ -733,10 +726,7 @@ def move_answered(run: Run, questions: Questions) -> list[Path]:
 def write_classes(path: Path, run: Run, classes: Tensor) -> None:
     """Write a table of the class of every unlabeled input, by name or number."""
     names = run.task.names or range(len(classes))
-    text = io.StringIO(newline="")
-    lines = zip(names, (run.data.classes[y] for y in classes.tolist()), strict=True)
-    csv.writer(text).writerows([("input", "class"), *lines])
-    write_text(path, text.getvalue())
+    write_csv(path, [("input", "class"), *zip(names, (run.data.classes[y] for y in classes.tolist()), strict=True)])
 
 
 def _pool(folder: Path) -> str | None:

@@ -58,7 +58,12 @@ def evaluate(
     with working(f"reading {folder}") as progress:
         run = load(folder, device=device, **custom_parts(folder, custom))
         tables = _consensus_table(run) if run.recipe.readout == "consensus" else _score_tables(run, progress)
-        classes = _class_table(run) if per_class else None
+        classes = None
+        if per_class:
+            from refprior.report import class_rows, run_confusion
+
+            counts = run_confusion(run)
+            classes = None if counts is None else class_rows(counts, run.data.classes)
         quality = None if labels is None else run.label_quality()
     print(f"{printable(str(folder))}: step {run.step} of {run.recipe.steps}")
     show_out_of_fold(run)
@@ -84,20 +89,15 @@ def evaluate(
 
 def write_labels(path: Path, quality: "LabelQuality", checked: dict[int, str]) -> None:
     """Write a table of all labels by the probability that they are right, with the right classes of checked ones."""
-    import csv
-    import io
-
-    from refprior._files import write_text
+    from refprior._files import write_csv
 
     names = quality.names
-    text = io.StringIO(newline="")
-    table = csv.writer(text)
-    table.writerow(["label", *(["input"] if names else []), "given", "suggested", "right", "checked"])
+    rows = [["label", *(["input"] if names else []), "given", "suggested", "right", "checked"]]
     for i in quality.order.tolist():
         name = [names[i]] if names else []
         given, right = [quality.given[i], quality.suggested[i]], f"{quality.right[i]:.4f}"
-        table.writerow([quality.index[i], *name, *given, right, checked.get(i, "")])
-    write_text(path, text.getvalue())
+        rows.append([quality.index[i], *name, *given, right, checked.get(i, "")])
+    write_csv(path, rows)
 
 
 def _score_tables(run: "Run", progress: "Progress") -> dict[str, list[list[str]]]:
@@ -132,14 +132,6 @@ def _cells(scores: "Scores") -> list[str]:
     """Format scores in the order of the columns."""
     rest = (scores.negative_log_likelihood, scores.brier, scores.calibration_error, scores.information)
     return [f"{100 * scores.accuracy:.1f}", *(f"{value:.3f}" for value in rest)]
-
-
-def _class_table(run: "Run") -> list[list[str]] | None:
-    """Score each class on the test part, or on the validation part without one."""
-    from refprior.report import class_rows, run_confusion
-
-    counts = run_confusion(run)
-    return None if counts is None else class_rows(counts, run.data.classes)
 
 
 def _consensus_table(run: "Run") -> dict[str, list[list[str]]]:

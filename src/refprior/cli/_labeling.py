@@ -23,8 +23,8 @@ from refprior.cli._options import (
 from refprior.cli._train import show_out_of_fold
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
+    from refprior.labeling import Ensemble
+    from refprior.posterior import Consensus
     from refprior.training import Run
 
 log = logging.getLogger("refprior")
@@ -152,8 +152,7 @@ def _take(folder: Path, labels: Sequence[str], out: Path | None, model: Path | N
             labeling.predictor(run, questions).save(model)
         named = labeling.classifier(run, questions)
         found = labeling.classify_pool(run, named, questions)
-        test = run.task.test
-        right = "" if test is None else _right(run, labeling.classify(run, named, test.inputs))
+        right = _right(run, named)
         out = out or folder / "answers.csv"
         labeling.write_classes(out, run, found)
         questions.save(folder)  # last, once everything else has succeeded
@@ -212,8 +211,8 @@ def _continue(folder: Path, train: Path, out: Path | None, settings: dict[str, s
         raise Stopped(f"{str(stopped).partition(';')[0]}; {again} resumes", stopped.signal_number) from None
     with working("writing the report"):
         write_report([train], train / "report.html")
-        named, test = labeling.classifier(after), after.task.test
-        right = "" if test is None else _right(after, labeling.classify(after, named, test.inputs))
+        named = labeling.classifier(after)
+        right = _right(after, named)
         out = out or train / "answers.csv"
         found = labeling.classify(after, named, run.task.unlabeled)
         found[list(questions.answered)] = found.new_tensor(questions.answers)
@@ -225,10 +224,13 @@ def _continue(folder: Path, train: Path, out: Path | None, settings: dict[str, s
     print(f"Run folder: {train}")
 
 
-def _right(run: "Run", found: "Tensor") -> str:
-    """Format the accuracy on the test part."""
+def _right(run: "Run", named: "Consensus | Ensemble") -> str:
+    """Format the accuracy on the test part, if there is one."""
+    from refprior import labeling
     from refprior._kinds import noun
 
-    part = run.task.held_out
-    share = (found == part.labels).double().mean().item()
+    part = run.task.test
+    if part is None:
+        return ""
+    share = (labeling.classify(run, named, part.inputs) == part.labels).double().mean().item()
     return f": {100 * share:.1f} % of the test {noun(run.task.shape)}s are right"

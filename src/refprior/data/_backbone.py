@@ -93,14 +93,12 @@ class Backbone:
         """The network with its weights, in evaluation mode."""
         if isinstance(self.network, nn.Module):
             made = self.network
-            if self.saved is not None:
-                made.load_state_dict(dict(self.saved))
         elif self.expected is not None and self.expected.custom:
             raise ValueError(f"the model computes features by a custom network, {self.name}: pass it as backbone=")
         else:
             made = _made(self.network, pretrained=self.saved is None)
-            if self.saved is not None:
-                made.load_state_dict(dict(self.saved))
+        if self.saved is not None:
+            made.load_state_dict(dict(self.saved))
         made = made.eval().requires_grad_(False)
         if self.expected is not None and _digest(self.name, self.settings, made) != self.expected.digest:
             raise ValueError(f"the weights of {self.name} are not those with which the model was trained")
@@ -157,7 +155,9 @@ class Backbone:
         Tensor
             Features, (n, F) float32.
         """
-        keys = [self._key(image) for image in images]
+        keys = [
+            content_key(self.digest, f"{tuple(image.shape)}".encode() + image.numpy().tobytes()) for image in images
+        ]
         return torch.from_numpy(
             cached_features(keys, lambda some: self._compute(images[list(some)]), self.width, self._what, _BATCH)
         )
@@ -196,9 +196,6 @@ class Backbone:
     @property
     def _what(self) -> str:
         return f"features of {self.name}"
-
-    def _key(self, image: Tensor) -> bytes:
-        return content_key(self.digest, f"{tuple(image.shape)}".encode() + image.numpy().tobytes())
 
     def _compute(self, images: Tensor) -> np.ndarray:
         with torch.inference_mode():

@@ -10,7 +10,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from functools import cache, partial
 from typing import Any, Self
 
 import msgspec
@@ -241,7 +240,9 @@ class Columns(msgspec.Struct, frozen=True, tag="columns"):
         bool
             Whether these can be prepared.
         """
-        return isinstance(inputs, Table) or _is_frame(inputs) or (_only_text(self) and _are_texts(inputs))
+        if isinstance(inputs, Table) or (hasattr(inputs, "columns") and hasattr(inputs, "to_numpy")):
+            return True
+        return len(self.columns) == 1 and isinstance(self.columns[0], Text) and _are_texts(inputs)
 
     def reader(self, inputs: Any) -> tuple[int, Callable[[slice], np.ndarray]]:
         """Prepare rows part by part.
@@ -263,15 +264,17 @@ class Columns(msgspec.Struct, frozen=True, tag="columns"):
             table = as_table(inputs, names)
         for name in names:
             table.column(name)  # or an error that names it
-        return len(table), lambda rows: self._prepared(table[rows])
+
+        def prepared(rows: slice) -> np.ndarray:
+            part = table[rows]
+            cells = (part.column(c.name) if isinstance(c, Number) else part.text(c.name) for c in self.columns)
+            return np.concatenate([column(values) for column, values in zip(self.columns, cells, strict=True)], axis=1)
+
+        return len(table), prepared
 
     def __call__(self, rows: Any) -> np.ndarray:
         """Prepare rows of a table, or texts if a text is the only column: (n, columns) -> (n, F) float64."""
         return self.reader(rows)[1](slice(None))
-
-    def _prepared(self, table: Table) -> np.ndarray:
-        cells = (table.column(c.name) if isinstance(c, Number) else table.text(c.name) for c in self.columns)
-        return np.concatenate([column(values) for column, values in zip(self.columns, cells, strict=True)], axis=1)
 
     @property
     def kinds(self) -> str:
@@ -292,15 +295,7 @@ def as_table(rows: Any, wanted: Iterable[str] | None = None) -> Table:
     return Table(tuple(chosen), {name: column_of(rows[names[name]]) for name in chosen})
 
 
-def _is_frame(inputs: object) -> bool:
-    return hasattr(inputs, "columns") and hasattr(inputs, "to_numpy")
-
-
-def _only_text(columns: Columns) -> bool:
-    return len(columns.columns) == 1 and isinstance(columns.columns[0], Text)
-
-
-def _are_texts(inputs: Any) -> bool:
+def _are_texts(inputs: object) -> bool:
     some = inputs[:1] if isinstance(inputs, list | tuple | np.ndarray) else ()
     return len(some) == 1 and isinstance(some[0], str)
 
@@ -336,10 +331,8 @@ def _fitted(name: str, values: np.ndarray, first: bool) -> Column | str:
 
 def _fitted_number(name: str, values: np.ndarray, first: bool) -> Number | str:
     """Fit a column of numbers; an identifier is called so, or counts the rows in the first column."""
-    endless = np.isinf(values)
-    if endless.any():
-        raise DataError(f"column {name!r} is infinite in row {int(endless.argmax())}")
-    known = values[~np.isnan(values)]
+    known = _numbers(name, values)
+    known = known[~np.isnan(known)]
     missing = len(known) < len(values)
     if not len(known):
         return "empty"
@@ -375,21 +368,13 @@ def days_of(values: np.ndarray, form: str) -> np.ndarray | None:
     return days
 
 
-@cache
-def _parser(form: str) -> Callable[[str], datetime]:
-    return datetime.fromisoformat if form == "iso" else partial(_strptime, form=form)
-
-
-def _strptime(text: str, form: str) -> datetime:
-    return datetime.strptime(text, form)
-
-
 def _day(text: str, form: str) -> float | None:
     """Return the day of a date since 1970; local time if it has a zone."""
     if not 8 <= len(text) <= 35 or not text[0].isdigit() or text.isdigit():
         return None
     try:
-        return (_parser(form)(text).replace(tzinfo=None) - _EPOCH).total_seconds() / _DAY
+        parsed = datetime.fromisoformat(text) if form == "iso" else datetime.strptime(text, form)
+        return (parsed.replace(tzinfo=None) - _EPOCH).total_seconds() / _DAY
     except ValueError:
         return None
 

@@ -4,7 +4,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -66,8 +66,8 @@ def candidates(
     most = min(ENCODED if max(widths) > rows else most, rows)
 
     def components(whitening: float) -> Inputs:
-        settings: dict[str, Any] = {"whitening": whitening, "standardize": standardize, "scaled": "all"}
-        return in_each_space(widths, lambda width: PrincipalComponents(min(most, width), **settings))
+        whole = PrincipalComponents(most, whitening, standardize=standardize, scaled="all")
+        return in_each_space(widths, lambda width: replace(whole, count=min(most, width)))
 
     gentle, medium = (Noise(0.25), Corrupt(0.1, 0.25)), (Noise(0.5), Corrupt(0.2, 0.5))
     columns = components(0.5)

@@ -39,7 +39,7 @@ from refprior.estimators._preprocess import (
     suitable_views,
 )
 from refprior.estimators._report import FitReport, fit_report
-from refprior.labeling import About, about_rules, most_informative, most_typical
+from refprior.labeling import About, about_rules, first_places, most_informative, most_typical
 from refprior.methods import AdaptiveReferencePrior, Method, ReferencePrior
 from refprior.posterior import (
     NOISE,
@@ -466,11 +466,7 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         """
         one_of("about", about, get_args(About))
         given, predictor = as_trained(self, X), self.predictor_
-        first: dict[int, int] = {}  # equal rows count once
-        for row, mark in enumerate(row_fingerprints(given).tolist()):
-            if mark not in self._seen:
-                first.setdefault(mark, row)
-        free = np.fromiter(first.values(), np.int64)
+        free = np.array(first_places(row_fingerprints(given).tolist(), self._seen), np.int64)
         if not len(free):
             raise ValueError(f"all {given.shape[0]} rows of X are labeled: suggest needs unlabeled rows")
         if about != "inputs":

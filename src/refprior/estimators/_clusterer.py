@@ -175,7 +175,7 @@ class ReferencePriorClusterer(ClusterMixin, BaseEstimator):  # type: ignore[misc
                 break
         self._consensus: Consensus = self.run_.consensus(self.n_clusters)
         self.labels_ = self._clusters(self.run_.task.unlabeled)
-        self._answers: dict[int, Any] = {}  # classes by row
+        self._answers: dict[int, object] = {}  # classes by row
         self._questions = Questions()  # the same, with class indices
         self.__dict__.pop("classes_", None)
         return self

@@ -41,8 +41,8 @@ def _figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def _two_panels(width: float, height: float) -> tuple[Figure, Axes, Axes]:
-    figure = _figure(width, height)
+def _two_panels(height: float) -> tuple[Figure, Axes, Axes]:
+    figure = _figure(6.8, height)
     left, right = figure.subplots(1, 2)
     return figure, left, right
 
@@ -73,7 +73,7 @@ def _row(panels: list[tuple[str, Solution]]) -> Figure:
 @styled
 def convergence_figure() -> Figure:
     """Draw how the coin's prior approaches the Jeffreys prior: distribution functions and information."""
-    figure, left, right = _two_panels(6.8, 3.2)
+    figure, left, right = _two_panels(3.2)
     for n, color, dash in zip(MANY_TOSSES, (SERIES[3], SERIES[2], ATOM), (":", "--", "-"), strict=True):
         prior = reference_prior(Coin(n))
         places, mass = [0.0, *prior.atoms, 1.0], [0.0, *np.cumsum(prior.weights), 1.0]
@@ -96,7 +96,7 @@ def convergence_figure() -> Figure:
 @styled
 def manifold_figure() -> Figure:
     """Draw atoms of three parameters in prediction space: they start at corners and on edges."""
-    figure, left, right = _two_panels(6.8, 3.6)
+    figure, left, right = _two_panels(3.6)
     _decays_panel(left)
     _categories_panel(right)
     return figure
@@ -139,7 +139,7 @@ def _circles(ax: Axes, places: Array, weights: Array) -> None:
 @styled
 def scan_figure() -> Figure:
     """Draw atoms against the amplitude, for Gaussian noise and for Poisson counts."""
-    figure, left, right = _two_panels(6.8, 3.8)
+    figure, left, right = _two_panels(3.8)
     scan_priors(Gaussian, [float(a) for a in np.linspace(0.5, 12, 80)], setting="amplitude, Gaussian noise").plot(left)
     scan_priors(Poisson, [float(a) for a in np.linspace(1, 40, 80)], setting="amplitude, Poisson counts").plot(right)
     return figure
@@ -154,7 +154,7 @@ def priors_figure() -> Figure:
 @styled
 def posterior_figure() -> Figure:
     """Draw the posterior after 37 heads of 100, and the capacity of n tosses."""
-    figure, left, right = _two_panels(6.8, 3.2)
+    figure, left, right = _two_panels(3.2)
     reference_prior(Coin(100)).posterior(37).plot(left).set_title("100 tosses, 37 heads", fontsize=9, loc="left")
     capacity_curve(Coin).plot(right)
     return figure
@@ -168,7 +168,7 @@ def decay(t: float) -> Channel:
 @styled
 def design_figure() -> Figure:
     """Draw two design searches: the time of one observation of a decay, and a number of tosses within a budget."""
-    figure, left, right = _two_panels(6.8, 3.2)
+    figure, left, right = _two_panels(3.2)
     best_design(decay, (0.05, 4.0), points=12).plot(left).set_xlabel("time of the observation")
     best_design(Coin, (1, 120), cost=lambda n: 20.0 + n, budget=80.0, points=12).plot(right)
     return figure
@@ -189,7 +189,7 @@ def two_binomials(n: int) -> Channel:
 @styled
 def nuisance_figure() -> Figure:
     """Draw the ratio of two binomials: with the second bias as a nuisance, and both jointly."""
-    figure, left, right = _two_panels(6.8, 3.2)
+    figure, left, right = _two_panels(3.2)
     channel = two_binomials(20)
     LOG.info("the ratio of two binomials")
     ordered = reference_prior(channel, interest=0, tolerance=1e-6)

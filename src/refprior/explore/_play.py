@@ -76,8 +76,8 @@ class Model:
     larger_is_longer: bool = True  # which end of the first slider takes longest to solve
 
 
-def _samples(most: int, value: int = 1, label: str = "samples n") -> Slider:
-    return Slider("n", label, 1, most, 1, value)
+def _samples(value: int = 1, label: str = "samples n") -> Slider:
+    return Slider("n", label, 1, 200, 1, value)
 
 
 STAGES = (
@@ -88,14 +88,14 @@ MODELS = {
     "coin": Model(
         "Coin",
         "n tosses of a coin with bias w",
-        (_samples(200, 10, "tosses n"),),
+        (_samples(10, "tosses n"),),
         lambda s: Coin,
         "Coin",
     ),
     "gaussian": Model(
         "Gaussian",
         "n measurements of w, |w| ≤ amplitude, with noise of standard deviation 1",
-        (Slider("amplitude", "amplitude", 0.1, 10, 0.1, 2), _samples(200)),
+        (Slider("amplitude", "amplitude", 0.1, 10, 0.1, 2), _samples()),
         lambda s: Gaussian(s["amplitude"]).repeat,
         "Gaussian({amplitude!r}).repeat",
         size=lambda s: s["amplitude"] * math.sqrt(s["n"] + s["m"]),
@@ -107,7 +107,7 @@ MODELS = {
         (
             Slider("amplitude", "amplitude", 0.5, 100, 0.5, 10),
             Slider("dark", "dark current", 0, 10, 0.5, 0),
-            _samples(200),
+            _samples(),
         ),
         lambda s: Poisson(s["amplitude"], s["dark"]).repeat,
         "Poisson({amplitude!r}, {dark!r}).repeat",
@@ -117,7 +117,7 @@ MODELS = {
     "two-coins": Model(
         "Two coins",
         "n tosses of each of two coins, w = (bias, bias)",
-        (_samples(200, 10, "tosses n of each"),),
+        (_samples(10, "tosses n of each"),),
         lambda s: TwoCoins,
         "TwoCoins",
         axes=("w₁", "w₂"),

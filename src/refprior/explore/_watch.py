@@ -38,7 +38,6 @@ MOST_PARTICLES = 3000  # of an embedding
 UNCERTAIN = 12  # examples
 _AGAIN = 1.5  # seconds before the folder is searched again
 _VALUES = 12  # of an input that is not an image
-_SMALLEST = 96  # pixels of the longer side of a picture; smaller ones are enlarged
 
 
 class Runs:
@@ -272,13 +271,13 @@ def examples(path: Path, **parts: Any) -> Json:
     }
 
 
-def shown_input(given: Tensor | str, features: Sequence[str] = ()) -> Json:
+def shown_input(given: Tensor | str, features: Sequence[str]) -> Json:
     """Return {"picture": PNG as a data URL}, or {"values": [[name, value], …], "more": number of values not shown}."""
     if isinstance(given, str):
         return {"values": [["text", given]], "more": 0}
     values = np.asarray(given.detach().cpu().double() if given.is_floating_point() else given.cpu())
     if noun(values.shape) == "image":
-        return {"picture": picture_url(values, _SMALLEST)}
+        return {"picture": picture_url(values)}
     flat = values.reshape(-1)
     names = features or [f"[{i}]" for i in range(min(_VALUES, len(flat)))]
     pairs = [[names[i], f"{flat[i].item():.4g}"] for i in range(min(_VALUES, len(flat)))]

@@ -166,9 +166,10 @@ class Evidence:
 
 def with_noise(log_p: Tensor, noise: float, classes: int) -> Tensor:
     """Return log((1 - ε) p + ε / C): (...) -> (...)."""
+    log_p = finite(log_p)
     if noise == 0:
-        return finite(log_p)
+        return log_p
     uniform = math.log(noise / classes)
     if noise == 1:
-        return torch.full_like(finite(log_p), uniform)
-    return torch.logaddexp(finite(log_p) + math.log1p(-noise), torch.tensor(uniform).to(finite(log_p)))
+        return torch.full_like(log_p, uniform)
+    return torch.logaddexp(log_p + math.log1p(-noise), torch.tensor(uniform).to(log_p))

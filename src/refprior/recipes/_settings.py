@@ -94,7 +94,7 @@ class Named(NamedTuple):
 
 def named(
     recipe: str | Callable[..., Recipe] | Recipe,
-    settings: Mapping[str, Any],
+    settings: Mapping[str, object],
     data: CustomData | None = None,
     /,
     **arguments: Any,
@@ -163,7 +163,7 @@ def named(
     return Named(changed, Origin(name, _plain(arguments), _plain(inner), _plain(left), options))
 
 
-def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
+def _plain(settings: Mapping[str, object]) -> dict[str, object]:
     """Return settings that a record can hold; a Python object is only named."""
     values = {name: take_apart(value) for name, value in settings.items()}
     plain = (bool, int, float, str, type(None), tuple)
@@ -227,7 +227,7 @@ def _import_file(file: str) -> ModuleType:
     return module
 
 
-def override(recipe: Recipe, settings: Mapping[str, Any]) -> Recipe:
+def override(recipe: Recipe, settings: Mapping[str, object]) -> Recipe:
     """Change settings of a recipe by dotted name, all at once.
 
     A part of refprior, such as a method, is selected by its name; its settings may be given with it. In a recipe with

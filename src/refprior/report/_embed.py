@@ -195,4 +195,4 @@ def _packed(values: np.ndarray, dtype: type[np.generic]) -> str:
 def _picture(given: Tensor) -> str:
     """Encode an image, or any other input as one row of gray."""
     values = (given if given.dtype == torch.uint8 else given.double()).numpy()
-    return picture_url(values if values.ndim == 3 and len(values) in (1, 3) else values.reshape(1, 1, -1))
+    return picture_url(values if values.ndim == 3 and len(values) in (1, 3) else values.reshape(1, 1, -1), 1)

@@ -70,9 +70,9 @@ def sheets(groups: Sequence[Group]) -> dict[str, Figure]:
     return found
 
 
-def as_png(figure: Figure, dpi: int = 140) -> bytes:
+def as_png(figure: Figure) -> bytes:
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=dpi)
+    figure.savefig(buffer, format="png", dpi=140)
     return buffer.getvalue()
 
 

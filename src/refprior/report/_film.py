@@ -11,7 +11,7 @@ from mpl_toolkits.mplot3d import Axes3D
 from PIL import Image
 
 from refprior._files import write_atomically
-from refprior._progress import Progress, no_progress
+from refprior._progress import Progress
 from refprior._style import END, MIDDLE, MOMENTS, START, styled
 from refprior.report._figures import as_png
 from refprior.report._scene import Cloud, Scene
@@ -42,7 +42,7 @@ def write_picture(seen: Scene, path: Path) -> None:
     write_atomically(path, lambda side: small.save(side, "png", optimize=True))
 
 
-def write_animation(seen: Scene, path: Path, progress: Progress = no_progress) -> None:
+def write_animation(seen: Scene, path: Path, progress: Progress) -> None:
     """Write a GIF: one frame per snapshot, slowly turning, with a rest at the end."""
     cloud, frames = seen.clouds[0], []
     for number in range(len(cloud.steps)):

@@ -130,6 +130,7 @@ def page(
 ) -> str:
     """Return the HTML text."""
     printed = any(find_published(runs[0], source) for runs in groups for source in get_args(Source))
+    folders = [(str(run.path), run.data or EMPTY, run.label, str(run.seed)) for runs in groups for run in runs]
     sections = {
         **({f"Accuracy by {column}": as_html(pivot(groups, column))} if column else {}),
         "Results": f"{as_html(rows(groups))}{note(_meaning(groups) + (_PRINTED if printed else ''))}",
@@ -137,7 +138,7 @@ def page(
         **_rules_and_examples(groups, progress, definitions),
         **_classes(groups[:_DRAWN]),
         "Settings": _folded([(g, as_html(setting_rows(g), " words")) for g in groups[:_DRAWN]]),
-        "Runs": as_html([("folder", "data", "recipe", "seed"), *_folders(groups)], " words"),
+        "Runs": as_html([("folder", "data", "recipe", "seed"), *folders], " words"),
     }
     body = "\n".join(f"<h2>{escape(title)}</h2>\n{content}" for title, content in sections.items())
     return (
@@ -146,11 +147,6 @@ def page(
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
         f"<style>{_STYLE}</style></head>\n<body><h1>Reference priors: report</h1>\n{body}\n</body></html>\n"
     )
-
-
-def _folders(groups: Sequence[Group]) -> list[tuple[str, str, str, str]]:
-    """Return folder, data, recipe and seed of each run."""
-    return [(str(run.path), run.data or EMPTY, run.label, str(run.seed)) for runs in groups for run in runs]
 
 
 def _drawings(groups: Sequence[Group], progress: Progress) -> dict[str, str]:
@@ -171,7 +167,7 @@ def _drawings(groups: Sequence[Group], progress: Progress) -> dict[str, str]:
 
 
 def _rules_and_examples(
-    groups: Sequence[Group], progress: Progress, definitions: Mapping[str, Any] | None = None
+    groups: Sequence[Group], progress: Progress, definitions: Mapping[str, Any] | None
 ) -> dict[str, str]:
     """Return the sections of rules, doubtful labels and examples; runs that cannot be loaded here have none."""
     rules, labels, examples = [], [], []

@@ -20,7 +20,6 @@ _PAIRS = 4  # heaviest rules of which each pair is compared
 _EXAMPLES = 8  # inputs of a pair
 _CLASSES = 10  # classes whose shares, and groups whose accuracies, are columns
 _COLUMNS = 40  # of a table that are shown, and values of inputs without names of columns
-_SMALLEST = 96  # pixels of the longer side of a picture; smaller ones are enlarged
 
 
 def rules_section(run: Run, most: int) -> str | None:
@@ -80,7 +79,7 @@ def _pair(run: Run, rules: Rules, i: int, j: int) -> str:
     ]
     if pictures:
         figures = [
-            f"<figure><img src='{picture_url(given, _SMALLEST)}' alt='{escape(name)}'><figcaption>rule {i + 1}: "
+            f"<figure><img src='{picture_url(given)}' alt='{escape(name)}'><figcaption>rule {i + 1}: "
             f"<b>{escape(first)}</b><br>rule {j + 1}: <b>{escape(second)}</b><br>{escape(name)}</figcaption></figure>"
             for given, name, (first, second) in zip(pictures, names, labels, strict=True)
         ]

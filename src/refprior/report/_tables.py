@@ -109,16 +109,9 @@ def rows(groups: Sequence[Group]) -> list[list[str]]:
                 columns[f"{source}: {name}"] = [_printed(g, source, _BESIDE[name]) for g in groups]
     columns = {name: cells for name, cells in columns.items() if any(cell != EMPTY for cell in cells)}
     head = ["recipe", "seeds", *columns]
-    labels = _told_apart(groups)
+    counts = Counter(g[0].label for g in groups)
+    labels = [run.label if counts[run.label] == 1 else f"{run.label} ({run.path})" for run, *_ in groups]
     return [head, *([labels[i], str(len(g)), *(c[i] for c in columns.values())] for i, g in enumerate(groups))]
-
-
-def _told_apart(groups: Sequence[Group]) -> list[str]:
-    """Return the label of each group, with its folder where labels are equal."""
-    counts = Counter(group[0].label for group in groups)
-    return [
-        run.label if counts[run.label] == 1 else f"{run.label} ({run.path})" for run in (group[0] for group in groups)
-    ]
 
 
 def _cell(name: str, runs: Group) -> str:

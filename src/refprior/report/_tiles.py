@@ -226,7 +226,7 @@ def picture(image: np.ndarray) -> np.ndarray:
     return np.moveaxis(image, 0, 2)
 
 
-def picture_url(image: np.ndarray, smallest: int = 1) -> str:
+def picture_url(image: np.ndarray, smallest: int = 96) -> str:
     """Encode an image (1 or 3, height, width) as a PNG data URL; floats are scaled to their range.
 
     The longer side of a small image is enlarged to at least `smallest` pixels.

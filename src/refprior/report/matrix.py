@@ -71,13 +71,13 @@ def from_median(values: np.ndarray) -> np.ndarray:
     return distance
 
 
-def ranking(matrix: Matrix, method: str = "transfer") -> list[tuple[str, float, int]]:
+def ranking(matrix: Matrix) -> list[tuple[str, float, int]]:
     """Rank the sources, best first.
 
     Each has the mean distance of its cells from the median of the row, in points, and the number of targets for which
     it is the best source.
     """
-    values, distance = matrix.pairs[method], from_median(matrix.pairs[method])
+    values, distance = matrix.pairs["transfer"], from_median(matrix.pairs["transfer"])
     filled = ~np.isnan(values)
     best = [int(np.nanargmax(row)) for row, some in zip(values, filled.any(1), strict=True) if some]
     lines = [

@@ -1,12 +1,15 @@
 """The model card of a predictor, from its provenance."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from refprior.training._predictor import Predictor
 
 SCORES = {"accuracy": "accuracy", "negative_log_likelihood": "NLL", "brier": "Brier score", "calibration_error": "ECE"}
 
 
-def card(predictor: Any) -> str:
+def card(predictor: "Predictor") -> str:
     """Return Markdown with the front matter that model hubs read."""
     made: Mapping[str, Any] = predictor.provenance
     recipe, data = made.get("recipe", {}), made.get("data", {})
@@ -53,7 +56,7 @@ def _number(value: float | None) -> str:
     return "–" if value is None else f"{value:.3f}"
 
 
-def _table(head: tuple[str, ...], rows: list[tuple[Any, ...]]) -> list[str]:
+def _table(head: tuple[str, ...], rows: list[tuple[object, ...]]) -> list[str]:
     lines = [head, ("---",) * len(head), *rows] if rows else []
     return [
         "| " + " | ".join(str(cell).replace("|", r"\|").replace("\n", " ") for cell in line) + " |" for line in lines

@@ -150,7 +150,13 @@ class Predictor:
                 raise ValueError(f"{name} must be {count} numbers, got {tuple(values.shape)} {values.dtype}")
         if self.features and self.shape != (len(self.features),):
             raise ValueError(f"{len(self.features)} names of features do not fit inputs of {self.shape}")
-        check_prepared(self.preparation, self.shape)
+        if self.preparation is not None:
+            own = self.preparation
+            width = own.width if isinstance(own, Backbone) else len(own.features)
+            if self.shape != (width,):
+                raise ValueError(
+                    f"the preparation gives {width} numbers, the networks take inputs of {in_short(self.shape)}"
+                )
         if self.evidence is not None and len(self.evidence.log_prior) != self.particles.count:
             count = len(self.evidence.log_prior)
             raise ValueError(f"the evidence is of {count} particles, the predictor has {self.particles.count}")
@@ -186,7 +192,7 @@ class Predictor:
     def log_probabilities(self, inputs: Tensor) -> Tensor: ...
     @overload
     def log_probabilities(self, inputs: Any) -> np.ndarray: ...
-    def log_probabilities(self, inputs: Any) -> Tensor | np.ndarray:
+    def log_probabilities(self, inputs: object) -> Tensor | np.ndarray:
         """Return the log-probabilities of every particle, log p(y | x, w_k), before mixture and temperature.
 
         Parameters
@@ -221,7 +227,7 @@ class Predictor:
         mixed = predictive(log_p, self.log_posterior.to(log_p.device), average)
         return tempered(mixed, self.temperature, self.log_prior_ratio)
 
-    def inputs(self, inputs: Any) -> Tensor:
+    def inputs(self, inputs: object) -> Tensor:
         """Return the normalized inputs of the networks, on the CPU.
 
         Parameters
@@ -240,7 +246,7 @@ class Predictor:
     def predict_proba(self, inputs: Tensor, *, average: Average = "probabilities") -> Tensor: ...
     @overload
     def predict_proba(self, inputs: Any, *, average: Average = "probabilities") -> np.ndarray: ...
-    def predict_proba(self, inputs: Any, *, average: Average = "probabilities") -> Tensor | np.ndarray:
+    def predict_proba(self, inputs: object, *, average: Average = "probabilities") -> Tensor | np.ndarray:
         """Predict probabilities of the classes.
 
         The posterior predictive p(y | x, x^n, y^n) of eq:bayes_posterior_predictive_distribution.
@@ -260,7 +266,7 @@ class Predictor:
         probabilities = self._of_each(inputs, lambda log_p: self.mix(log_p, average).exp().cpu(), len(self.classes))
         return _like_inputs(probabilities, inputs)
 
-    def predict(self, inputs: Any, *, average: Average = "probabilities") -> np.ndarray:
+    def predict(self, inputs: object, *, average: Average = "probabilities") -> np.ndarray:
         """Predict the most probable class of each input.
 
         Parameters
@@ -279,7 +285,7 @@ class Predictor:
         labels = np.array([int(name) for name in self.classes] if self.integer_labels else self.classes)
         return labels.take(best[:, 0].long().numpy())
 
-    def uncertainty(self, inputs: Any) -> Uncertainty:
+    def uncertainty(self, inputs: object) -> Uncertainty:
         """Split the uncertainty of each prediction: total = within + between particles.
 
         It is that of the mixture of the particles, before temperature and class shares.
@@ -298,7 +304,7 @@ class Predictor:
         found = self._of_each(inputs, lambda log_p: torch.stack(uncertainty(log_p, weights), 1), 3)
         return Uncertainty(*cast(Any, (_like_inputs(part, inputs) for part in found.unbind(1))))
 
-    def rules(self, inputs: Any, *, labeled: Any = None, test: tuple[Any, Any, Any] | None = None) -> Rules:
+    def rules(self, inputs: object, *, labeled: object = None, test: tuple[object, object, Any] | None = None) -> Rules:
         """Group the particles into rules, by the labels that they give to unlabeled inputs.
 
         Parameters
@@ -330,7 +336,7 @@ class Predictor:
         weights = self.log_posterior.to(log_p.device)
         return find_rules(log_p, weights, classes=self.classes, labeled=known, test=held)
 
-    def class_indices(self, y: Any) -> list[int]:
+    def class_indices(self, y: object) -> list[int]:
         """Return the class index of each label.
 
         Parameters
@@ -406,7 +412,7 @@ class Predictor:
         provenance = {**self.provenance, "calibration": calibration}
         return replace(self, temperature=temperature, provenance=provenance)
 
-    def given(self, X: Any, y: Any, *, noise: float = NOISE) -> "Predictor":
+    def given(self, X: object, y: object, *, noise: float = NOISE) -> "Predictor":
         """Weight the particles by labels that did not train them.
 
         The posterior of eq:bayes_posterior_predictive_distribution: particles count by their likelihood of the new
@@ -588,7 +594,7 @@ class Predictor:
             api.upload_folder(repo_id=repo_id, folder_path=Path(folder) / "model", commit_message="Upload a predictor")
         return str(address)
 
-    def _of_each(self, inputs: Any, reduce: Callable[[Tensor], Tensor], columns: int) -> Tensor:
+    def _of_each(self, inputs: object, reduce: Callable[[Tensor], Tensor], columns: int) -> Tensor:
         """What is made of each input's raw log-probabilities, block by block: (K, rows, C) -> (rows, columns).
 
         Into one tensor that is made first: many small ones between the large ones of the blocks tear memory to pieces.
@@ -603,7 +609,7 @@ class Predictor:
             done += len(part)
         return whole
 
-    def _blocks(self, inputs: Any) -> tuple[int, Iterator[Tensor]]:
+    def _blocks(self, inputs: object) -> tuple[int, Iterator[Tensor]]:
         """Return the number of inputs and an iterator over log-probabilities, in blocks that bound memory."""
         rows = max(1, min(_ROWS, _NUMBERS // (self.particles.count * len(self.classes))))
         count, blocks = in_blocks(inputs, self.like, rows)
@@ -652,20 +658,11 @@ class _Record:
     evidence: _EvidenceRecord | None = None
 
 
-def check_prepared(preparation: Preparation | None, shape: tuple[int, ...]) -> None:
-    """Reject a preparation whose outputs are not the inputs of the networks."""
-    if preparation is None:
-        return
-    width = preparation.width if isinstance(preparation, Backbone) else len(preparation.features)
-    if shape != (width,):
-        raise ValueError(f"the preparation gives {width} numbers, the networks take inputs of {in_short(shape)}")
-
-
 def read_predictor(
     folder: Path,
     network: Callable[[], nn.Module] | None,
     device: torch.device | str,
-    backbone: nn.Module | None = None,
+    backbone: nn.Module | None,
 ) -> Predictor:
     """Read a predictor from its folder. network, backbone: custom parts, which no file can hold."""
     place = usable_device(device)
@@ -725,19 +722,19 @@ def check_predicts(predictor: Predictor, where: str) -> None:
         raise ValueError(f"{where}: the network gives {found[-1]} outputs for {classes} classes")
 
 
-def warn_of_edits(where: str, before: Any, name: str, part: Any) -> None:
+def warn_of_edits(where: str, before: object, name: str, part: object) -> None:
     """Warn if the code of a custom part has changed since the training."""
     now = to_plain(take_apart(part))
     if isinstance(before, dict) and isinstance(now, dict) and before.get("source") != now.get("source"):
         log.warning("%s: the code of %s has changed since the training", where, name)
 
 
-def _like_inputs(found: Tensor, inputs: Any) -> Tensor | np.ndarray:
+def _like_inputs(found: Tensor, inputs: object) -> Tensor | np.ndarray:
     """Return a tensor on the device of inputs that are tensors, and an array for all others."""
     return found.to(inputs.device) if isinstance(inputs, Tensor) else np.asarray(found.cpu())
 
 
-def without_places(value: Any) -> Any:
+def without_places(value: object) -> Any:
     """Reduce absolute paths in a record to their last name: for models that others get."""
     if isinstance(value, Mapping):
         return {key: without_places(item) for key, item in value.items()}
@@ -746,7 +743,7 @@ def without_places(value: Any) -> Any:
     return PurePath(value).name if isinstance(value, str) and PurePath(value).is_absolute() else value
 
 
-def _name_of(record: Json, provenance: Mapping[str, Any]) -> str:
+def _name_of(record: Json, provenance: Mapping[str, object]) -> str:
     """Return the name of a part of the data that the training knew, by its content."""
     data = provenance.get("data")
     parts = data.get("parts") if isinstance(data, Mapping) else None

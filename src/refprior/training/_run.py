@@ -129,7 +129,7 @@ class Run:
     path: Path | None = None  # the run folder
     find_task: Callable[[], Task] = field(repr=False)
     labeled: Tensor | None = field(default=None, repr=False)  # fingerprints of the labeled inputs
-    written: Mapping[str, Any] | None = field(default=None, repr=False)  # the recipe as its folder has it
+    written: Mapping[str, object] | None = field(default=None, repr=False)  # the recipe as its folder has it
     preparation: Preparation | None = field(default=None, repr=False)  # of raw inputs
 
     @property
@@ -202,7 +202,7 @@ class Run:
             network=to_plain(take_apart(self.recipe.network)),
         )
 
-    def given(self, X: Any, y: Any, *, noise: float = NOISE) -> Predictor:
+    def given(self, X: object, y: object, *, noise: float = NOISE) -> Predictor:
         """Return the deployable model with its particles weighted by new labels.
 
         ``run.given(X, y)`` is ``run.predictor().given(X, y)``; see `Predictor.given`.
@@ -227,7 +227,7 @@ class Run:
     def log_probabilities(self, inputs: Tensor, *, ema: bool = True) -> Tensor: ...
     @overload
     def log_probabilities(self, inputs: Any, *, ema: bool = True) -> np.ndarray: ...
-    def log_probabilities(self, inputs: Any, *, ema: bool = True) -> Tensor | np.ndarray:
+    def log_probabilities(self, inputs: object, *, ema: bool = True) -> Tensor | np.ndarray:
         """Return the log-probabilities of every particle, log p(y | x, w_k).
 
         Parameters
@@ -242,8 +242,7 @@ class Run:
         ndarray or Tensor
             Log-probabilities, (K, n, C): a tensor if the inputs are a tensor.
         """
-        found: Tensor | np.ndarray = self._predictor(ema).log_probabilities(inputs)
-        return found
+        return self._predictor(ema).log_probabilities(inputs)
 
     @overload
     def predict_proba(
@@ -255,7 +254,7 @@ class Run:
     ) -> np.ndarray: ...
     def predict_proba(
         self,
-        inputs: Any,
+        inputs: object,
         *,
         ema: bool = True,
         weighting: Weighting = "prior",
@@ -281,12 +280,11 @@ class Run:
         ndarray or Tensor
             Probabilities, (n, C): a tensor if the inputs are a tensor.
         """
-        found: Tensor | np.ndarray = self._predictor(ema, weighting).predict_proba(inputs, average=average)
-        return found
+        return self._predictor(ema, weighting).predict_proba(inputs, average=average)
 
     def predict(
         self,
-        inputs: Any,
+        inputs: object,
         *,
         ema: bool = True,
         weighting: Weighting = "prior",
@@ -313,7 +311,7 @@ class Run:
         self._check_named()
         return self._predictor(ema, weighting).predict(inputs, average=average)
 
-    def uncertainty(self, inputs: Any, *, ema: bool = True, weighting: Weighting = "prior") -> Uncertainty:
+    def uncertainty(self, inputs: object, *, ema: bool = True, weighting: Weighting = "prior") -> Uncertainty:
         """Split the uncertainty of each prediction: total = within + between particles.
 
         Parameters

@@ -251,9 +251,7 @@ def _train_in_memory(
     return Trained(task, state, history)
 
 
-def try_out(
-    recipe: Recipe, task: Task, device: torch.device | str = "cpu"
-) -> tuple[Particles, Normalizer, OutOfFold, Tensor]:
+def try_out(recipe: Recipe, task: Task, device: torch.device | str) -> tuple[Particles, Normalizer, OutOfFold, Tensor]:
     """Train with folds, in memory and without warnings.
 
     Return the moving average, the fitted inputs, the predictions of each label by the particles that have not learned
@@ -276,8 +274,11 @@ def _read_task(recipe: Recipe, device: torch.device, mesh: Mesh) -> Task:
     # What draws on the way, such as a package that is imported for it, leaves the run's own randomness alone.
     with mesh.together(), own_randomness(recipe.seed + 3, device):
         task = recipe.read_task()
-        if device.type != "cpu":
-            _check_data_fit(task, device)
+        if device.type != "cpu":  # where the data stay: no step copies them
+            held = [part.inputs for part in (task.test, task.validation) if part]
+            size = sum(inputs.nbytes for inputs in (*task.training_inputs, *held))
+            remedy = "take fewer or smaller inputs, or device=cpu"
+            check_memory(size, f"the data of {task.name!r} on {device}", remedy, available=free_memory(device))
         task = task.to(device)
         _warn_of_imbalance(recipe, task)
         problem = why_no_folds(recipe, task) if recipe.folds == "auto" else None
@@ -288,13 +289,6 @@ def _read_task(recipe: Recipe, device: torch.device, mesh: Mesh) -> Task:
         mesh.check_same("a recipe", recipe.to_dict())
         mesh.check_same("data", msgspec.to_builtins(task.fingerprint()))
     return task
-
-
-def _check_data_fit(task: Task, device: torch.device) -> None:
-    """Raise a ValueError if the data do not fit onto a device, where they stay: no step copies them."""
-    size = sum(part.nbytes for part in (*task.training_inputs, *(p.inputs for p in (task.test, task.validation) if p)))
-    remedy = "take fewer or smaller inputs, or device=cpu"
-    check_memory(size, f"the data of {task.name!r} on {device}", remedy, available=free_memory(device))
 
 
 def _train_stage(

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from refprior._checks import number, one_of, whole_number
 from refprior.views import _operations as operations
-from refprior.views._images import FlipCrop, check_bytes, check_hole, check_view, cutout, erase
+from refprior.views._images import FlipCrop, check_bytes, check_hole, check_weak, cutout, erase
 from refprior.views._randaugment import DRAWS, GRAY, Motion, Operations, apply
 
 PARAMETERS, BINS = 2, 17
@@ -144,7 +144,7 @@ class CTAugment:
     rates: Tensor = field(default_factory=full_bank, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        check_view("weak", self.weak)
+        check_weak(self.weak)
         whole_number("depth", self.depth, at_least=1)
         number("threshold", self.threshold, at_least=0, at_most=1)
         number("decay", self.decay, at_least=0, at_most=1)

@@ -189,7 +189,7 @@ def cutout(images: Tensor, size: int, generator: torch.Generator, fill: int = 0)
     return erase(images, torch.full_like(row, size), row, column, fill)
 
 
-def erase(images: Tensor, size: Tensor, row: Tensor, column: Tensor, fill: int = 127) -> Tensor:
+def erase(images: Tensor, size: Tensor, row: Tensor, column: Tensor, fill: int) -> Tensor:
     """A square of `size` pixels around (row, column) painted over, cut at the border; all (n,) integers."""
     corners = [at - size // 2 for at in (row, column)]
     return _painted(images, corners, size, fill)
@@ -205,10 +205,10 @@ def rectangle(images: Tensor, size: int, row: Tensor, column: Tensor, fill: int 
     return _painted(images, corners, torch.full_like(corners[0], size + 1), fill)
 
 
-def check_view(name: str, view: object) -> None:
-    """Reject what is not a view."""
+def check_weak(view: object) -> None:
+    """Reject a weak view that is not a view."""
     if not callable(view) or isinstance(view, type):
-        raise ValueError(f"{name} must be a view such as FlipCrop(), got {view!r}")
+        raise ValueError(f"weak must be a view such as FlipCrop(), got {view!r}")
 
 
 def check_hole(size: int, images: Tensor) -> None:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from refprior._checks import number, one_of, whole_number
 from refprior.views import _operations as operations
-from refprior.views._images import FlipCrop, check_bytes, check_hole, check_view, cutout, rectangle
+from refprior.views._images import FlipCrop, check_bytes, check_hole, check_weak, cutout, rectangle
 
 GRAY = 127
 Hole = Literal["square", "rectangle"]
@@ -148,7 +148,7 @@ class RandAugment:
     hole: Hole = "square"
 
     def __post_init__(self) -> None:
-        check_view("weak", self.weak)
+        check_weak(self.weak)
         one_of("hole", self.hole, ("square", "rectangle"))
         whole_number("count", self.count, at_least=0)
         whole_number("cutout", self.cutout, at_least=0)

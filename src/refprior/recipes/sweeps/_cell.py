@@ -6,13 +6,12 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from refprior._words import in_short
 from refprior.recipes._custom_data import CustomData
 from refprior.recipes._settings import Named, named, python_name
 from refprior.training import Recipe, Record, log_to, train
-from refprior.training.store import check_same_run, checkpoint_steps, read_header
+from refprior.training.store import checkpoint_steps, read_header
 
 Function = str | Callable[..., Recipe] | Recipe
 _LONGEST_NAME = 100  # bytes; a file system allows 255
@@ -73,11 +72,6 @@ def train_cell(cell: Cell, plan: Plan, look: Callable[[], object] = lambda: None
     return Outcome(cell)
 
 
-def check_cell(cell: Cell, plan: Plan) -> None:
-    """Reject a cell whose folder holds another run."""
-    check_same_run(plan.folder(cell), cell.named().recipe)
-
-
 def is_done(cell: Cell, plan: Plan) -> bool:
     """Return whether the folder holds the checkpoint of the last step."""
     last = checkpoint_steps(plan.folder(cell))[:1]
@@ -99,7 +93,7 @@ def command(cell: Cell, plan: Plan, program: Sequence[str] = ("refprior",)) -> s
     return shlex.join([*words, "--out", str(plan.folder(cell))])
 
 
-def folder_name(settings: Mapping[str, Any], *before: str) -> str:
+def folder_name(settings: Mapping[str, object], *before: str) -> str:
     """Return a folder name such as ``labels=50,method=FixMatch``, distinct for distinct settings.
 
     Characters that a file system may reject are replaced and long names are cut; a hash then keeps them distinct.

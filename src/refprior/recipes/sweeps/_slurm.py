@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 
 from refprior._checks import whole_number
 from refprior._words import counted, in_short
-from refprior.recipes.sweeps._cell import Cell, Outcome, Plan, check_cell, command, is_done
+from refprior.recipes.sweeps._cell import Cell, Outcome, Plan, command, is_done
 from refprior.recipes.sweeps._status import forget_failure, read_failure
+from refprior.training.store import check_same_run
 
 log = logging.getLogger("refprior")
 LOGS = "slurm"  # output of the tasks, in the sweep's folder
@@ -123,7 +124,7 @@ def _those_to_train(cells: Sequence[Cell], plan: Plan) -> Generator[Outcome, Non
     left = []
     for cell in cells:
         try:
-            check_cell(cell, plan)
+            check_same_run(plan.folder(cell), cell.named().recipe)
         except ValueError as error:
             yield Outcome(cell, in_short(error))
             continue

@@ -99,7 +99,7 @@ def public_name(make: Make) -> str | None:
     return next((name for name, other in published().items() if other is make), None)
 
 
-def take_apart(value: Any) -> Any:
+def take_apart(value: object) -> Any:
     """Turn configurations, partial functions, functions and classes into a `Part`."""
     if isinstance(value, partial):
         return Part(value.func, _arguments(value), factory=True, original=value)
@@ -202,7 +202,7 @@ def _is_plain(value: object) -> bool:
     return value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value))
 
 
-def from_plain(record: object, package: str, where: str, custom: Mapping[str, Make] | None = None) -> Any:
+def from_plain(record: object, package: str, where: str, custom: Mapping[str, Make] | None) -> Any:
     """Read parts of one package from JSON; `where` names the place in errors, `custom` holds the user's definitions."""
     if isinstance(record, list):
         return tuple(from_plain(item, package, where, custom) for item in record)
