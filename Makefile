@@ -48,7 +48,7 @@ dist: .venv/.installed-dev
 	rm -rf dist
 	$(BIN)/python -m build --outdir dist
 
-# The wheel in an empty environment, and a look at it from there: alone, and with all extras.
+# Tests of the wheel in an empty environment: alone, and with all extras.
 smoke: dist
 	$(PYTHON) -m venv --clear dist/.venv
 	dist/.venv/bin/pip install --quiet --disable-pip-version-check "$$(echo dist/*.whl)"

@@ -25,9 +25,9 @@ HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "benchmarks.md"
 HEADING = """# Benchmarks
 
-`make bench` prints all sections, `python -m benchmarks --only NAME` one of them, on an otherwise idle machine;
-`load` is the load of the minute before. One thread unless a command says otherwise. Goals were set before the
-measurement, and a missed goal is marked."""
+`make bench` prints all sections that have a date, `python -m benchmarks --only NAME` one of them, on an otherwise idle
+machine. `load` is the load average of the minute before. Measurements use one thread unless a command sets another
+number. Goals were set before the measurement, and missed goals are marked."""
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,9 @@ PROGRAMS = {
     "views": Program("Views", "views"),
     "methods": Program("A step of every method", "methods"),
     "transfer": Program("Transfer without target labels", "transfer"),
-    "embeddings": Program("The estimator beside scikit-learn's", "embeddings", full=TWO_KINDS),
-    "exact": Program("Exact priors, beside Blahut–Arimoto, dit and cvxpy", "exact"),
-    "starting": Program("Commands that only list", "starting"),
+    "embeddings": Program("The estimator compared with scikit-learn", "embeddings", full=TWO_KINDS),
+    "exact": Program("Exact priors compared with Blahut–Arimoto, dit and cvxpy", "exact"),
+    "starting": Program("Start-up time of commands", "starting"),
     "pages": Program("Embedding pages and reports", "pages"),
     "saving": Program("Checkpoints", "saving"),
     "scaling": Program("Several processes", "scaling", quick=("--model",)),
@@ -71,7 +71,7 @@ def main() -> None:
     if load > QUIET and not arguments.busy:
         sys.exit(
             f"the load of the last minute is {load:.1f}, above {QUIET}: ratios would measure waiting. "
-            "Wait until the machine is quiet, or say --busy"
+            "Wait until the machine is quiet, or pass --busy"
         )
     conditions = f"{datetime.date.today():%-d %B %Y}, {cpu()}, {os.cpu_count()} cores, load {load:.2f} before"
     mark = f"{BUSY}\n\n" if arguments.busy else ""

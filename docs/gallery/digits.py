@@ -65,7 +65,8 @@ run.task
 
 # %%
 # The supervised networks see only 50 images. The others also see the pool, and learn from it that a
-# distorted digit is the same digit. The full recipe reaches 96.4 ± 0.5 % over three seeds: :doc:`Results </results>`.
+# distorted digit is the same digit. The full recipe reaches 96.4 ± 0.5 % over three seeds:
+# :doc:`Experiments </experiments>`.
 #
 # To save the run, name a folder: ``rp.train(recipe, "runs/mine")``. On the command line, use
 # ``refprior train digits_ssl --out runs/mine``.

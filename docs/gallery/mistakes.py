@@ -114,5 +114,5 @@ print(again.out_of_fold_)
 # These are two draws of short fits. :ref:`Arrays, tables, texts <embeddings:What the particles are for>` has five draws
 # of full length. With networks on images, FlexMatch, FreeMatch and SoftMatch reach 88 to 90 % under this label noise, the
 # reference prior 81.3 % and supervised learning 67.7 % (:ref:`Tables <experiments:Every method on digits>`): if you expect
-# wrong labels of images, use ``SoftMatch``. :doc:`Check labels and scores </guides/folds>` describes ``doubt_labels``,
-# which reduces the weight of doubtful labels in training, and the page of ``refprior explore`` for correcting labels.
+# wrong labels of images, use ``FreeMatch`` with ``doubt_labels=True``, which reduces the weight of doubtful labels in
+# training. :doc:`Check labels and scores </guides/folds>` measures it, and shows how to correct labels in the explorer.

@@ -175,9 +175,9 @@ for n in (1, 2, 3):
 #    the same, small convolutional network, one seed | 49.1 | 49.8 | 49.2 | 49.1
 #    the dominoes above, small convolutional network | 50.8 ± 0.9 | 91.3 ± 1.6 | **92.9 ± 1.3** | 91.9 ± 4.3
 #
-# Few labels weaken every method, and so does a pool that rarely contradicts the shortcut. On colored MNIST the digit
-# is much harder to learn than the color. No method learns cars and trucks in 400 steps. DivDis with two particles
-# reaches 63.8 ± 11.4 with three cues.
+# Every method is weaker with few labels, or with a pool that rarely contradicts the shortcut. On colored MNIST the
+# digit is much harder to learn than the color. No method learns cars and trucks in 400 steps. With three cues, DivDis
+# with two particles reaches 63.8 ± 11.4.
 #
 # One default with and without a shortcut
 # ---------------------------------------
@@ -194,9 +194,9 @@ for n in (1, 2, 3):
 #    selection | 93.9 ± 0.5 | 87.4 ± 2.3 | 87.9 ± 4.1 | 92.2 ± 1.0 | 93.8 ± 0.7 | 75.0 ± 2.9
 #    by evidence | 93.7 ± 0.4 | 87.6 ± 2.3 | 88.1 ± 4.0 | 92.8 ± 0.8 | 94.2 ± 0.3 | 80.4 ± 4.2
 #
-# Linear heads on embeddings show a limit. Each of the 16 particles is a rule of its own there, and one of them often
+# Linear heads on embeddings show a limit: each of the 16 particles is a different rule there, and one of them often
 # agrees with four answers by chance. By default ``suggest`` does not ask about the rule in this case, because labels
-# count as ambiguous only if rules of several particles have half of the weight.
+# count as ambiguous only if rules shared by several particles have half of the weight.
 #
 # Goals
 # -----
@@ -213,7 +213,7 @@ for n in (1, 2, 3):
 #    at least the accuracy of DivDis on the truth, in each column | below in 11 of 17 columns | missed
 #
 # A learning rate of 0.0005 in place of 0.002 may help the convolutional network: the only seed measured so far reaches
-# 84.7 in the worst truth.
+# 84.7 under the worst truth.
 #
 # The next tables have differences in points, paired by seed, mean ± standard error. Without a shortcut,
 # ``underspecified()`` − ensemble, before any answer and after 4 answers about the rule:
@@ -229,7 +229,7 @@ for n in (1, 2, 3):
 #    colored MNIST | 0.7 ± 0.3 | −0.5 ± 0.2
 #    embeddings | 2.1 ± 0.2 | −3.6 ± 1.7
 #
-# No run on colored MNIST or embeddings warned, so that only ``about="rule"`` would ask these questions.
+# No run on colored MNIST or embeddings warned, so ``suggest`` would ask these questions only with ``about="rule"``.
 #
 # ``underspecified()`` − DivDis after 4 answers:
 #
@@ -257,15 +257,15 @@ for n in (1, 2, 3):
 #
 # Three columns are missed by more than two standard errors: 200 labels, 30 % contradicting and colored MNIST. DivDis
 # is given the information that both rules are balanced, like ``balanced=True``, which misses nine columns. Under the
-# worst truth ``underspecified()`` is ahead except on patch features, because two particles cannot hold four rules.
+# worst truth ``underspecified()`` is ahead except on patch features, because two particles cannot be four rules.
 #
 # Other settings
 # --------------
 #
-# α from 1.5 instead of 1, chosen on seeds 11 and 12, is not better on the dominoes: it reaches 93.0 ± 1.6 in the
-# worst truth, and 80.4 ± 12.9 on colored MNIST. ``ReferencePrior(order=3, alpha=2, final_alpha=0.3)``, chosen on the
-# same seeds, pushes particles apart where they agree. It reaches 84.9 ± 3.3 on colored MNIST and 81.4 ± 4.9 in its
-# worst truth (DivDis: 68.4 ± 2.0), and 92.9 ± 0.6 in the worst truth of the first table. Use it if you expect a rule
+# α from 1.5 instead of 1, chosen on seeds 11 and 12, is not better on the dominoes: it reaches 93.0 ± 1.6 under the
+# worst truth; on colored MNIST it reaches 80.4 ± 12.9. ``ReferencePrior(order=3, alpha=2, final_alpha=0.3)``, chosen on the
+# same seeds, pushes particles apart where they agree. It reaches 84.9 ± 3.3 on colored MNIST and 81.4 ± 4.9 under its
+# worst truth (DivDis: 68.4 ± 2.0), and 92.9 ± 0.6 under the worst truth of the first table. Use it if you expect a rule
 # that is hard to learn.
 #
 # ``python -m experiments.shortcuts experiments/shortcuts.jsonl --table`` prints all numbers.

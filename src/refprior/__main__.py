@@ -1,4 +1,4 @@
-"""The command `refprior`, and `python -m refprior`: a light door, which hears Ctrl-C while the rest is imported."""
+"""The command `refprior`, and `python -m refprior`: it handles Ctrl-C while the rest is imported."""
 
 import gc
 import signal

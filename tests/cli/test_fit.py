@@ -66,7 +66,7 @@ def test_the_same_command_goes_on_and_ends_with_the_same_model(table: Path) -> N
     before = rp.load_predictor(table / "run/model").predict_proba(rows)
     again = refprior(*command, cwd=table)
     assert again.returncode == 0, again.stderr
-    assert "nats per left out label" not in again.stdout  # the inputs are those of the run
+    assert "nats per held-out label" not in again.stdout  # the inputs are those of the run
     assert (rp.load_predictor(table / "run/model").predict_proba(rows) == before).all()
 
 
@@ -156,7 +156,7 @@ def test_folds_score_without_a_test_part_and_find_a_wrong_label(table: Path) -> 
     done = refprior("fit", "animals.csv", "--target", "kind", "--out", "run", "--set", "particles=4", cwd=table)
     assert done.returncode == 0, done.stderr
     for line in (
-        r"^Inputs: (\w+), nats per left out label: \1 \d\.\d\d, ",
+        r"^Inputs: (\w+), nats per held-out label: \1 \d\.\d\d, ",
         r"^Out of fold with 95 % intervals, 30 labels: \d+ % \(\d+–\d+\), NLL ",
         r"^  random forest: \d+ % ",
         r"^Predicted shares of the classes, and those of the labels, %: cat \d+\.\d \(33\.3\), dog ",
@@ -190,7 +190,7 @@ def test_labels_need_folds(table: Path) -> None:
         "fit", "animals.csv", "--target", "kind", "--out", "run", "--inputs", "bins", *FEW, "folds=off", cwd=table
     )
     assert done.returncode == 0, done.stderr
-    assert "Inputs: bins, nats per left out label: bins" in done.stdout
+    assert "Inputs: bins, nats per held-out label: bins" in done.stdout
     evaluated = refprior("evaluate", "run", "--labels", "labels.csv", cwd=table)
     assert evaluated.returncode == 2
     assert "not divided into folds: train it with folds='auto'" in evaluated.stderr

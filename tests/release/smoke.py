@@ -1,4 +1,4 @@
-"""A look at an installed refprior, from outside its repository: `python -I smoke.py`, with the interpreter it is
+"""Tests of an installed refprior, from outside its repository: `python -I smoke.py`, with the interpreter it is
 installed for. It ends with exit code 0 and one line, or with the check that failed."""
 
 import importlib.metadata

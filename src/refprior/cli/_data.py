@@ -104,9 +104,7 @@ def show(
         Literal["digits", "photos", "objects"] | None,
         Parameter(help="Content of your images, for --views. Default: digits, which are never mirrored."),
     ] = None,
-    keep_going: Annotated[
-        bool, Parameter(help="Leave out damaged images of a folder and name them.", negative=())
-    ] = False,
+    keep_going: Annotated[bool, Parameter(help="Skip damaged images of a folder and list them.", negative=())] = False,
     seed: Annotated[int, Parameter(help="Seed for the choice of labeled images and the views.")] = 0,
     data: Folder = None,
 ) -> None:
@@ -150,7 +148,9 @@ def show(
         return
     if views:
         if kind is None and task.kind is None:
-            print("views that never mirror, as refprior fit trains networks from scratch: --kind photos shows others")
+            print(
+                "views that never mirror, as in refprior fit without a pretrained network; --kind photos shows others"
+            )
         chosen = task.labeled.inputs[in_turn(task.labeled.labels)][:rows]
         picture = view_sheet(chosen, *default_views(kind or task.kind or "digits", task.shape), seed)
     else:  # labeled images first, then others of the class if they are too few

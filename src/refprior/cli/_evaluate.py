@@ -39,15 +39,15 @@ def evaluate(
     labels: Annotated[
         Path | None,
         Parameter(
-            help="Table (.csv) of the labels, those to check first at the top: how probable each is to be right, and "
-            "which class the particles that have not learned it suggest. Needs a run with folds."
+            help="Table (.csv) of the labels, those to check first at the top: the probability that each is right, and "
+            "the class suggested by the particles that have not learned it. Needs a run with folds."
         ),
     ] = None,
 ) -> None:
     """Evaluate a run on its test and validation parts, with several weightings of the particles.
 
     Weighting by likelihood uses the labels that each particle left out, and needs a run with folds. Weighting by
-    answers uses those of refprior answer.
+    answers uses the labels given to `refprior answer`.
     """
     from refprior._progress import working
     from refprior.labeling import Questions

@@ -46,7 +46,7 @@ def custom(
     tolerance: Annotated[float | None, Parameter(help="Largest acceptable gap; default: the channel's.")] = None,
     output: Output = TABLE,
 ) -> None:
-    """Reference prior of a custom channel from a Python file."""
+    """Compute the reference prior of a custom channel from a Python file."""
     from refprior.exact import reference_prior
 
     if model is None:
@@ -83,7 +83,7 @@ Proof = Annotated[bool, Parameter(negative=(), help="Prove the capacity to 1e-12
 
 @app.command
 def coin(*, tosses: Tosses, tolerance: Tolerance = 1e-12, proof: Proof = False, output: Output = TABLE) -> None:
-    """Reference prior for the bias of a coin, eq:ref_pin."""
+    """Compute the reference prior for the bias of a coin, eq:ref_pin."""
     from refprior.exact import Coin, reference_prior
 
     what = f"coin of {tosses} tosses"
@@ -92,7 +92,7 @@ def coin(*, tosses: Tosses, tolerance: Tolerance = 1e-12, proof: Proof = False, 
 
 @app.command
 def two_coins(*, tosses: Tosses, tolerance: Tolerance = 1e-11, output: Output = TABLE) -> None:
-    """Reference prior for the biases of two coins, each tossed n times."""
+    """Compute the reference prior for the biases of two coins, each tossed n times."""
     from refprior.exact import TwoCoins, reference_prior
 
     what = f"two coins of {tosses} tosses"
@@ -101,7 +101,7 @@ def two_coins(*, tosses: Tosses, tolerance: Tolerance = 1e-11, output: Output = 
 
 @app.command
 def gaussian(*, amplitude: Amplitude, sigma: Noise = 1.0, tolerance: Tolerance = 1e-12, output: Output = TABLE) -> None:
-    """Reference prior for a mean in [-amplitude, amplitude], observed with Gaussian noise."""
+    """Compute the reference prior for a mean in [-amplitude, amplitude], observed with Gaussian noise."""
     from refprior.exact import Gaussian, reference_prior
 
     what = f"Gaussian, amplitude {amplitude:g}"
@@ -117,7 +117,7 @@ def poisson(
     proof: Proof = False,
     output: Output = TABLE,
 ) -> None:
-    """Reference prior for a rate in [0, amplitude], observed as a Poisson count."""
+    """Compute the reference prior for a rate in [0, amplitude], observed as a Poisson count."""
     from refprior.exact import Poisson, reference_prior
 
     what = f"Poisson, amplitude {amplitude:g}"
@@ -132,7 +132,7 @@ def decay(
     tolerance: Tolerance = 1e-11,
     output: Output = TABLE,
 ) -> None:
-    """Reference prior for two decay rates, w = exp(-rate), observed as their mean signal at two times."""
+    """Compute the reference prior for two decay rates, w = exp(-rate), observed as their mean signal at two times."""
     from refprior.exact import ExponentialDecay, reference_prior
 
     what = f"exponential decay, sigma {sigma:g}"
@@ -152,7 +152,7 @@ def two_stage(
     proof: Proof = False,
     output: Output = TABLE,
 ) -> None:
-    """Two-stage reference prior of a coin, eq:ref_pinm_avg: m tosses first, then n."""
+    """Compute the two-stage reference prior of a coin, eq:ref_pinm_avg: m tosses first, then n."""
     from refprior.exact import Coin, two_stage_prior
 
     def solve() -> Solution:

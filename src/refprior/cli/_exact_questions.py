@@ -47,7 +47,7 @@ Points = Annotated[int, Parameter(converter=whole, help="Values within the range
 
 @scan.command
 def gaussian(*, amplitude: Amplitudes, points: Points = 80, output: Output = TABLE) -> None:
-    """Atoms of a mean in [-amplitude, amplitude] with unit Gaussian noise."""
+    """Scan the atoms of a mean in [-amplitude, amplitude] with unit Gaussian noise."""
     from refprior.exact import Gaussian
 
     _scan("Gaussian", Gaussian, _even(amplitude, points), "amplitude", output)
@@ -61,7 +61,7 @@ def poisson(
     points: Points = 80,
     output: Output = TABLE,
 ) -> None:
-    """Atoms of a rate in [0, amplitude], observed as a Poisson count."""
+    """Scan the atoms of a rate in [0, amplitude], observed as a Poisson count."""
     from refprior.exact import Poisson
 
     _scan("Poisson", lambda a: Poisson(a, dark), _even(amplitude, points), "amplitude", output)
@@ -69,7 +69,7 @@ def poisson(
 
 @scan.command
 def coin(*, tosses: TossRange, points: Points = 60, output: Output = TABLE) -> None:
-    """Atoms of a coin's bias against the number of tosses."""
+    """Scan the atoms of a coin's bias against the number of tosses."""
     from refprior.exact import Coin
 
     _scan("coin", Coin, _whole_numbers(tosses, points), "tosses n", output)
@@ -88,7 +88,7 @@ def two_stage(
     points: Points = 60,
     output: Output = TABLE,
 ) -> None:
-    """Atoms of a coin in two stages against the tosses of the second."""
+    """Scan the atoms of a coin in two stages against the tosses of the second."""
     from refprior.exact import Coin, two_stage_prior
 
     _scan(
@@ -153,7 +153,7 @@ def curve(
     points: Annotated[int, Parameter(converter=whole, help="Number of values within the range.")] = 10,
     output: Output = TABLE,
 ) -> None:
-    """Capacity of n tosses against n, next to its asymptotic law 1/2 log n."""
+    """Compute the capacity of n tosses against n, next to its asymptotic law 1/2 log n."""
     import numpy as np
 
     from refprior.exact import Coin, capacity_curve

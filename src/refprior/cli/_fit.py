@@ -36,7 +36,7 @@ def fit(
     ] = None,
     text: Annotated[
         list[str] | None,
-        Parameter(help="Column of texts to classify by; all other columns are left out then.", negative=()),
+        Parameter(help="Column of texts to classify by; all other columns are then ignored.", negative=()),
     ] = None,
     features: Annotated[
         str | None,
@@ -53,23 +53,23 @@ def fit(
     groups: Annotated[
         str | None,
         Parameter(
-            help="Column of a table with the group of each row, such as a hospital. It is no input: with --test, the "
-            "report compares the rules that fit the labels in each group."
+            help="Column of a table with the group of each row, such as a hospital. It is not an input: with --test, "
+            "the report compares the rules that fit the labels in each group."
         ),
     ] = None,
     size: Annotated[
         int | None,
         Parameter(
             converter=whole,
-            help="Side to which images of a folder are resized. Default: that of the pretrained network; without one "
-            "their own, at most 32.",
+            help="Side to which images of a folder are resized. Default: that of the pretrained network; without one, "
+            "that of the images, at most 32.",
         ),
     ] = None,
     inputs: Annotated[
         str | None,
         Parameter(
-            help="What the networks see of a table or of features: components, neighbors, columns, bins, leaves or "
-            "labels. Default: the one that predicts left out labels best in short runs."
+            help="Inputs of the networks for a table or features: components, neighbors, columns, bins, leaves or "
+            "labels. Default: the kind that predicts held-out labels best in short runs."
         ),
     ] = None,
     set_: Set = None,
@@ -78,20 +78,18 @@ def fit(
     ] = 0,
     out: Annotated[Path | None, Parameter(help="Folder for the run and the model. Default: runs/DATA-SEED.")] = None,
     fresh: Annotated[bool, Parameter(help="Move an existing run aside and start over.", negative=())] = False,
-    keep_going: Annotated[
-        bool, Parameter(help="Leave out damaged images of a folder and name them.", negative=())
-    ] = False,
+    keep_going: Annotated[bool, Parameter(help="Skip damaged images of a folder and list them.", negative=())] = False,
     device: Device = "cpu",
 ) -> None:
     """Fit a classifier to your data, of which only a few need labels, and save it for `refprior predict`.
 
-    In a table, every column except the target counts: numbers, categories, dates and texts, of which cells may be
-    missing. In a folder, each subfolder is a class, and unlabeled/ holds unlabeled images; or --labels names a table of
-    labels. The same command resumes after an interruption.
+    A table may have numbers, categories, dates, texts and missing cells; every column but the target is used. In a
+    folder, each subfolder is a class, and unlabeled/ holds unlabeled images; or --labels names a table of labels. The
+    same command resumes after an interruption.
 
-    Each label is left out by some of the networks if every class has two labels. They score the classifier without a
-    test set, and calibrate it; --set folds=off turns this off. Logistic regression and a random forest, fitted to the
-    labels alone, are scored by the same folds.
+    If every class has two labels, each label is held out from some of the networks, which score the classifier without
+    a test set and calibrate it; --set folds=off turns this off. Logistic regression and a random forest, fitted to the
+    labels alone, are scored on the same folds.
     """
     from refprior._progress import watching, working
     from refprior.data import FewLabels, duplicates

@@ -38,8 +38,8 @@ def suggest(
     about: Annotated[
         Literal["auto", "rule", "inputs"],
         Parameter(
-            help="What the labels decide: which rule is right, or inputs to train on. auto asks about the rule if the "
-            "labels admit several."
+            help="Purpose of the labels: to decide which rule is right, or to train on more inputs. auto asks about "
+            "the rule if the labels admit several."
         ),
     ] = "auto",
     out: Annotated[Path | None, Parameter(help="Picture to draw. Default: questions.png in the run folder.")] = None,
@@ -103,9 +103,9 @@ def answer(
 ) -> None:
     """Take the labels of the suggested inputs and classify the whole pool.
 
-    The answers weight the particles by how well each predicts them. With --train, continue training with these labels
-    in a new folder. After an interruption, repeat the command with --train but without labels. --set applies to
-    --train. With --move, the labels become part of a folder of photos: fit it again afterwards.
+    Each particle is weighted by how well it predicts the answers. With --train, continue training with these labels in
+    a new folder; after an interruption, repeat the command without the labels. --set applies to --train. With --move,
+    photos move into the folders of their classes: fit them again afterwards.
     """
     check_file(out)
     if model is not None:

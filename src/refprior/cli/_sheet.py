@@ -1,4 +1,4 @@
-"""Contact sheets: images and their views on one picture, for a person to look at."""
+"""Contact sheets: images and their views in one picture."""
 
 import torch
 from PIL import Image, ImageDraw
@@ -13,7 +13,7 @@ _TITLE = 14  # pixels
 
 
 def view_sheet(images: Tensor, weak: View, strong: View, seed: int) -> Image.Image:
-    """A row for each image, (n, c, h, w) uint8: as it is, weak views, strong views."""
+    """Draw a row for each image, (n, c, h, w) uint8: unchanged, weak views, strong views."""
     generator = torch.Generator().manual_seed(seed)
     columns = [images, *(weak(images, generator) for _ in range(WEAK))]
     columns += [strong(images, generator) for _ in range(STRONG)]
@@ -21,7 +21,7 @@ def view_sheet(images: Tensor, weak: View, strong: View, seed: int) -> Image.Ima
 
 
 def image_sheet(images: Tensor, labels: Tensor, rows: int, title: str) -> Image.Image:
-    """A row for each of the first `rows` classes, with its first ten images: (n, c, h, w), (n,)."""
+    """Draw a row for each of the first `rows` classes, with its first ten images: (n, c, h, w), (n,)."""
     grid = torch.zeros(min(rows, int(labels.max()) + 1), ACROSS, *images.shape[1:], dtype=torch.uint8)
     for label, row in enumerate(grid):
         found = images[labels == label][:ACROSS]
@@ -30,13 +30,13 @@ def image_sheet(images: Tensor, labels: Tensor, rows: int, title: str) -> Image.
 
 
 def in_turn(labels: Tensor) -> Tensor:
-    """Indices in the order: first of each class, second of each class, …"""
+    """Return indices in the order: first of each class, second of each class, …"""
     rank = torch.stack([(labels[:i] == label).sum() for i, label in enumerate(labels)])
     return (rank * (int(labels.max()) + 1) + labels).argsort()
 
 
 def _grid(images: Tensor, titles: dict[int, str]) -> Image.Image:
-    """(rows, columns, c, h, w) uint8 -> a picture, small images enlarged so that one sees them."""
+    """Draw (rows, columns, c, h, w) uint8 as one picture; small images are enlarged."""
     rows, columns, _, height, width = images.shape
     enlarge = max(1, 64 // height)
     tall, wide = height * enlarge + _GAP, width * enlarge + _GAP

@@ -48,11 +48,13 @@ class Where:
     ] = "local"
     jobs: Annotated[
         int | None,
-        Parameter(converter=whole, help="Cells to train at a time; they share the cores. Default: 1; SLURM: all."),
+        Parameter(
+            converter=whole, help="Cells to train at the same time; they share the cores. Default: 1; SLURM: all."
+        ),
     ] = None
     retries: Annotated[
         int | None,
-        Parameter(converter=whole, help="Times to retry a cell whose process was killed. Default: 2."),
+        Parameter(converter=whole, help="Number of retries of a cell whose process was killed. Default: 2."),
     ] = None
     partition: Annotated[str | None, Parameter(help="SLURM partition.")] = None
     time: Annotated[str | None, Parameter(help="SLURM time limit per cell, such as 2:00:00.")] = None

@@ -135,7 +135,7 @@ def _estimate(chosen: "Named", device: str, particle_ranks: int | None) -> None:
             exchange = f"{duration(cost.exchange_seconds)} of a step, including waits"
             print(f"  exchanging {exchange}; {in_bytes(cost.exchange_bytes)} received by all ranks together")
             if cost.divides:
-                print("             besides the sums of the loss, which is divided too and counted as computing")
+                print("             without the sums of the loss, which count as computing")
         print(f"steps        {cost.steps:,} and {counted(cost.evaluations, 'evaluation')}")
     if rank() == 0:
         print(f"the run      about {duration(seconds)}")

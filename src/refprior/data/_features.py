@@ -249,7 +249,7 @@ class NeighborMeans:
 
 @dataclass(frozen=True)
 class Joined:
-    """Several transforms side by side, each of all columns or of its own.
+    """Several transforms side by side, each of all columns or of separate ones.
 
     Parameters
     ----------

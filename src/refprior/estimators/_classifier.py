@@ -95,12 +95,12 @@ class ReferencePriorClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[
         (weak, strong): two views of refprior.views, or functions of (inputs, generator). Defaults to noise for vectors
         and small motions for images.
     inputs : {"components", "neighbors", "columns", "bins", "leaves", "labels"} or transform, optional
-        What the networks see. "components" are 128 principal components on a common scale, "neighbors" their means over
-        nearest neighbors, "columns" half whitened components with less noise, "bins" and "leaves" those with quantile
-        bins or leaves of random trees beside them, and "labels" is "components" with less noise and without unlabeled
-        rows. A transform of refprior.data is used with the noise of "components".
+        Inputs of the networks. "components" are 128 principal components on a common scale, "neighbors" their means
+        over nearest neighbors, "columns" half whitened components with less noise, "bins" and "leaves" those with
+        quantile bins or leaves of random trees beside them, and "labels" is "components" with less noise and without
+        unlabeled rows. A transform of refprior.data is used with the noise of "components".
 
-        By default, all of them are tried for a quarter of the steps, and the one that predicts left out labels best is
+        By default, all of them are tried for a quarter of the steps, and the one that predicts held-out labels best is
         chosen (`inputs_`). A custom method, network or view, large sparse rows, ``warm_start``, and classes with one
         label leave it at "components"; images have ``Standardize``. Put a ``StandardScaler`` before the estimator if
         columns have different units.

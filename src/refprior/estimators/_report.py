@@ -40,7 +40,7 @@ class FitReport:
     inputs : str
         Name of the inputs of the networks.
     losses : mapping of str to float
-        Nats per left out label of each input that was tried, at the best temperature.
+        Nats per held-out label of each input that was tried, at the best temperature.
     scores : OutOfFoldScores or None
         Scores of the labels under the particles that have not learned them; None without folds.
     baselines : mapping of str to OutOfFoldScores
@@ -80,7 +80,7 @@ class FitReport:
 
     def __str__(self) -> str:
         tried = ", ".join(f"{name} {loss:.2f}" for name, loss in sorted(self.losses.items(), key=lambda pair: pair[1]))
-        lines = [f"Inputs: {self.inputs}" + (f", nats per left out label: {tried}" if tried else "")]
+        lines = [f"Inputs: {self.inputs}" + (f", nats per held-out label: {tried}" if tried else "")]
         if self.scores is None:
             lines.append("Not scored: the labels were not divided into folds")
         else:

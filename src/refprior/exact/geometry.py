@@ -2,7 +2,7 @@
 
 √p(z | w) moves on a sphere, and a chord of it is half a Fisher length. Along a line, a node is followed more closely
 where its two neighbors are far away, or where the two chords at it differ in direction or length: there something
-happens between nodes. Halving goes on until chords agree, until they are too short to matter, or down to
+happens between nodes. Halving continues until chords agree, until they are too short to matter, or down to
 neighboring doubles (a jump). If it does not end, the likelihood is not resolved, and no grid can be trusted.
 
 What no sample touches cannot be seen: structure narrower than the first grid, with nothing around it, is missed.

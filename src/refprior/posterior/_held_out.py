@@ -227,7 +227,7 @@ def label_posterior(log_p: Tensor, y: Tensor) -> tuple[Tensor, float]:
 def log_slope(log_p: Tensor) -> float:
     """Return log of the slope of the true log-odds on those of the mixture, relative to a particle: (K, n, C) -> ().
 
-    The log-odds of a particle are the common signal of all particles plus noise of its own, so that the truth is less
+    The log-odds of a particle are the common signal of all particles plus independent noise, so that the truth is less
     certain than the particle. ρ, the slope of one particle on another, is the share of the signal. The mean of K
     log-odds has a larger share, 1 / [1 + (1/ρ - 1) / K] (Spearman–Brown), and its slope is (1 + (K - 1) ρ) / K times
     smaller in T. The mixture has smaller log-odds than the mean by the factor κ, its own slope on the mean.

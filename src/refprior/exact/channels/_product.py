@@ -1,4 +1,4 @@
-"""Independent experiments on parameters of their own: capacities add, priors multiply, and so do the outcomes."""
+"""Independent experiments with separate parameters: capacities add, priors multiply, and so do the outcomes."""
 
 from __future__ import annotations
 

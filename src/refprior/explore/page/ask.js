@@ -3,7 +3,7 @@
 export const live = document.querySelector('meta[name="refprior"]').content === "live";
 const files = new Map();
 
-/** The answer to a question; an Error in words if it is refused or nobody answers. */
+/** The answer to a question; an Error in words if it is rejected or nobody answers. */
 export async function ask(name, given = {}) {
   const words = new URLSearchParams(given).toString();
   if (live) return read(`api/${name}${words ? `?${words}` : ""}`);

@@ -300,7 +300,7 @@ async function copy(words) {
   try {
     await navigator.clipboard.writeText(words);
   } catch {
-    const area = el("textarea", {}, words); // an old browser, or one that asks and was refused
+    const area = el("textarea", {}, words); // an old browser, or one without permission
     document.body.append(area);
     area.select();
     document.execCommand("copy");

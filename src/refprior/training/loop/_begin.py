@@ -254,7 +254,7 @@ def check_network(recipe: Recipe, particles: Particles, normalizer: Normalizer, 
     if not recipe.method.needs.projection:  # whose outputs are no classes
         given, classes = outputs[-1], len(task.classes)
         source = len(task.source_classes) if recipe.method.needs.source else 0
-        shared = given == classes == source  # by target and source, which otherwise have outputs of their own
+        shared = given == classes == source  # by target and source, which otherwise have separate outputs
         if given != classes + source and not shared:
             own = f", its source {source}: {classes + source} outputs give each its own" if source else ""
             raise ValueError(f"the network gives {given} outputs, task {task.name!r} has {classes} classes{own}")

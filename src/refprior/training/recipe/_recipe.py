@@ -379,7 +379,7 @@ def read_recipe(record: object, parts: Mapping[str, Any], stand_in: StandIn, whe
     for name, value in record.items():
         if name == "start":
             arguments[name] = None if value is None else read_recipe(value, parts, stand_in, f"{where}.start")
-        elif parts.get(name) is not None and (last or is_custom(value)):  # an earlier stage has a task of its own
+        elif parts.get(name) is not None and (last or is_custom(value)):  # an earlier stage has another task
             arguments[name] = parts[name]
         elif is_custom(value) and (absent := stand_in(name, last)) is not None:
             arguments[name] = absent
