@@ -247,8 +247,8 @@ def test_a_column_of_texts(tmp_path: Path) -> None:
     with (tmp_path / "texts.csv").open("w", newline="") as file:
         texts = [[" ".join(random.choice(words[n], 3)), 5, n if i < 12 else ""] for i, n in enumerate(names)]
         csv.writer(file).writerows([["note", "number", "topic"], *texts])
-    arguments = ("--text", "note", "--target", "topic", "--features", "tfidf", "--out", "run", *FEW)
-    done = refprior("fit", "texts.csv", *arguments, cwd=tmp_path)
+    arguments = ("--text", "note", "--target", "topic", "--features", "tfidf", "--inputs", "components", "--out", "run")
+    done = refprior("fit", "texts.csv", *arguments, "--set", "steps=200", "particles=4", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     predicted = refprior("predict", "run/model", "texts.csv", "--out", "out.csv", cwd=tmp_path)
     assert predicted.returncode == 0, predicted.stderr

@@ -165,7 +165,7 @@ def test_the_next_suggestions_follow(browser: Browser, served: Served, run: Path
 
 def test_rules_that_fit_the_labels_are_cards_until_one_remains(browser: Browser, ambiguous_run: Path) -> None:
     rules = load(ambiguous_run).rules()
-    suggest(load(ambiguous_run), 8).save(ambiguous_run)
+    suggest(load(ambiguous_run), 14).save(ambiguous_run)
     with serving(ambiguous_run.parent) as served:
         open_page(browser, served)
         browser.wait(lambda: browser.one(".rules").is_displayed(), "the rules", 60)
@@ -177,7 +177,7 @@ def test_rules_that_fit_the_labels_are_cards_until_one_remains(browser: Browser,
             assert f"{100 * weight:.1f} %, {len(members)} particle" in card.text
             assert "<i>shape</i>" in card.text
         answers: dict[int, int] = {}
-        for _ in range(8):
+        for _ in range(14):
             index = asked(browser)
             answers[index] = ["no", "yes"].index(rules.answers(index)[0])
             browser.click(f"button[data-class='{answers[index]}']")
