@@ -4,6 +4,7 @@ import base64
 import json
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -106,6 +107,15 @@ def test_a_hub_gets_the_model_and_its_card(run: rp.Run, hub: Path) -> None:
     assert (hub / "README.md").read_text() == predictor.card()
     images = run.task.test.inputs[:4].numpy()  # type: ignore[union-attr]
     np.testing.assert_array_equal(rp.load_predictor(hub).predict_proba(images), predictor.predict_proba(images))
+
+
+def test_a_hub_gets_no_places_of_this_machine(run: rp.Run, hub: Path) -> None:
+    predictor = run.predictor()
+    there = {**predictor.provenance, "data": {**predictor.provenance["data"], "name": "/home/me/scans"}}
+    replace(predictor, provenance=there).push_to_hub("NAME/digits", token="hf_secret")
+    texts = [path.read_text() for path in hub.rglob("*") if path.suffix in (".md", ".json")]
+    assert any("scans" in text for text in texts)
+    assert not any("/home/me" in text for text in texts)
 
 
 def test_a_missing_hub_client_is_an_error_with_the_remedy(run: rp.Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -421,9 +421,9 @@ class Predictor:
         any order; an input that is given again with the same label counts once. The likelihood is that of each
         particle before temperature and class shares, which stay as they are.
 
-        A warning is logged if the labels are 3 times likelier by chance than if one particle is right, and their
-        average is not 3 times likelier than chance: train with the labels then. The weights are still those of the
-        evidence.
+        A warning is logged if the labels are 3 times likelier by chance than if one particle is right, unless the
+        average of the particles explains them 3 times better than chance: train with the labels then. The weights are
+        still those of the evidence.
 
         Parameters
         ----------
@@ -586,10 +586,10 @@ class Predictor:
             raise ValueError("push_to_hub needs huggingface_hub, which is not installed: pip install 'refprior[hub]'")
         from huggingface_hub import HfApi
 
-        api = HfApi(token=token)
+        api, shown = HfApi(token=token), replace(self, provenance=without_places(self.provenance))
         with TemporaryDirectory() as folder:
-            replace(self, provenance=without_places(self.provenance)).save(Path(folder) / "model")
-            write_text(Path(folder) / "model" / "README.md", self.card())
+            shown.save(Path(folder) / "model")
+            write_text(Path(folder) / "model" / "README.md", shown.card())
             address = api.create_repo(repo_id, private=private, exist_ok=True)
             api.upload_folder(repo_id=repo_id, folder_path=Path(folder) / "model", commit_message="Upload a predictor")
         return str(address)
